@@ -24,7 +24,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import opts, store
-from cleanup_orchestrator.cloud import catalog, connections, protection
+from cleanup_orchestrator.cloud import catalog, connections, protection, protocol_options
 from cleanup_orchestrator.core.redact import short
 from cleanup_orchestrator.engine import deletions, keystone_listener, orphan_scans
 from cleanup_orchestrator.errors import CleanupError
@@ -33,6 +33,7 @@ from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
+from cleanup_orchestrator.protocol import discovery
 from cleanup_orchestrator.worker import orphan_scan
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.worker import Worker
@@ -107,6 +108,14 @@ class Parts:
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
         return catalog.ServiceCatalog(self.conf, names)
 
+    def _check_protocol(self) -> None:
+        """Check the options of ``[protocol]``.
+
+        :raises cleanup_orchestrator.errors.CleanupError: one of them is not valid
+        """
+        protocol_options.endpoints(self.conf)
+        protocol_options.prefer(self.conf)
+
     def _store(self) -> tuple[store.Store, notifications.Announcer | None]:
         made = store.Store.from_conf(self.conf)
         sender = rpc.notifier(self.conf, notifications.publisher_id())
@@ -129,6 +138,7 @@ class Parts:
     def worker(self) -> Worker:
         """Return a worker."""
         self._check_lien_types()
+        self._check_protocol()
         importlib.import_module("openstack.connection")  # now, and not in the first step
         name = f"worker@{self.name}"
         context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
@@ -146,7 +156,10 @@ class Parts:
         """Return the WSGI application."""
         from cleanup_orchestrator.api import app
 
-        return app.build(self.conf, self.store, self.clouds, self.coverage, self.bus, self.broker())
+        self._check_protocol()
+        services = discovery.Discovery(self.conf, self.store, self.clouds, self.registry).showing_records()
+        coverage = self.coverage.asking(services)
+        return app.build(self.conf, self.store, self.clouds, coverage, self.bus, self.broker())
 
     def broker(self) -> Callable[[], None] | None:
         """Return a function that raises if the broker does not answer.

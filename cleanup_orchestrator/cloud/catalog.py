@@ -6,10 +6,11 @@ An entry without a plugin or a waiver blocks: it never counts as empty.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from keystoneauth1.adapter import Adapter
 from os_service_types import ServiceTypes
@@ -64,15 +65,36 @@ class Entry:
     service_type: str
     name: str
     second_of: str = ""  #: its registered type, if another service of that type is the one that is called
+    url: str = ""  #: of the endpoint that is called, as it is registered; empty: there is none
 
 
 class AnsweredBy(StrEnum):
     """How a catalog entry is covered; ``GET /v1/services`` shows the value."""
 
     PLUGIN = "plugin"  #: an installed plugin lists the service
+    PROTOCOL = "protocol"  #: the service lists its resources itself, over the project resources protocol
     NOTHING_TO_OWN = "nothing_to_own"  #: ``[catalog] owns_nothing`` names the service
     WAIVED = "waived"  #: a waiver covers the service: it is not listed
-    UNSUPPORTED = "unsupported"  #: no plugin lists the service: what it holds is unknown
+    UNSUPPORTED = "unsupported"  #: nothing lists the service: what it holds is unknown
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProtocolStatus:
+    """What is known of a service that was asked whether it speaks the project resources protocol."""
+
+    usable: bool = False  #: whether its resources are listed over the protocol
+    spoke: bool = False  #: whether it ever returned a valid document
+    types: tuple[str, ...] = ()  #: of its last valid document
+    url: str = ""  #: where it is asked
+    read_at: datetime.datetime | None = None  #: UTC; when its last valid document was read
+    message: str = ""  #: why it is not usable, or why its document is not of now
+
+
+class Asks(Protocol):
+    """Asks services whether they speak the project resources protocol."""
+
+    def ask(self, entries: Sequence[Entry]) -> Mapping[tuple[str, str], ProtocolStatus]:
+        """Return what is known of services, by region and service type; of those that are not asked, nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,6 +108,7 @@ class CatalogEntryStatus:
     types: tuple[str, ...] = ()
     message: str = ""
     waiver: Waiver | None = None  #: with ``WAIVED``: the waiver that covers it
+    protocol: ProtocolStatus | None = None  #: what is known of the service, if it was asked over the protocol
 
 
 def official(service_type: str) -> str:
@@ -133,13 +156,15 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
         }
         ids = sorted(there, key=lambda id_: (off[id_], order[id_]))
         type_ = official(raw)
-        found.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_))
+        url = _first_url(called[ids[0]])
+        found.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_, url=url))
         known = _urls(there[ids[0]])
         for id_ in ids[1:]:
             urls = _urls(called[id_] or there[id_])
             if not urls <= known:
                 label = _label(type_, by_id[id_], [by_id[other] for other in ids if other != id_])
-                found.setdefault((region, label), Entry(region, label, by_id[id_].get("name") or id_, type_))
+                entry = Entry(region, label, by_id[id_].get("name") or id_, type_, _first_url(called[id_]))
+                found.setdefault((region, label), entry)
             known |= urls
     return tuple(found[key] for key in sorted(found))
 
@@ -153,6 +178,11 @@ def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[M
 
 def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
     return {str(each.get("url") or "").rstrip("/") for each in endpoints}
+
+
+def _first_url(endpoints: Iterable[Mapping[str, Any]]) -> str:
+    """Return the URL of the first enabled endpoint; empty if there is none."""
+    return next((str(each.get("url") or "").rstrip("/") for each in endpoints if each.get("enabled") is not False), "")
 
 
 def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:
@@ -170,34 +200,52 @@ def _plain(service: Mapping[str, Any]) -> str:
 class ServiceCatalog:
     """Tells how catalog entries are covered: by plugins, configuration and waivers."""
 
-    def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
-        """Take the type names of each service that has a plugin."""
-        self._conf, self.types = conf, types
+    def __init__(
+        self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]], protocol: Asks | None = None
+    ) -> None:
+        """Take the type names of each service that has a plugin.
 
-    def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> CatalogEntryStatus:
+        :param protocol: asks the other services over the project resources protocol; ``None``: none is asked
+        """
+        self._conf, self.types, self._protocol = conf, types, protocol
+
+    def asking(self, protocol: Asks) -> ServiceCatalog:
+        """Return the same with another way to ask services over the protocol."""
+        return type(self)(self._conf, self.types, protocol)
+
+    def answer(
+        self, entry: Entry, waivers: Iterable[Waiver] = (), protocol: ProtocolStatus | None = None
+    ) -> CatalogEntryStatus:
         """Return how one entry is covered.
 
+        A service that ever answered over the protocol is not covered by a plugin any more: the protocol may have types
+        that the plugin does not list.
+
         :param waivers: those in force; they take precedence over plugins, because they cover for plugins that fail
+        :param protocol: what is known of the service, if it was asked over the protocol
         """
         base = (entry.region, entry.service_type, entry.name)
         plugin = entry.service_type in self.types
         nothing = not plugin and self._owns_nothing(entry)
-        covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
-        if covering and not nothing and entry.service_type not in NEVER_WAIVED:
-            waiver = max(covering, key=lambda w: (w.expires_at, w.id))
+        if (waiver := self._waiver(entry, waivers)) is not None and not nothing:
             return CatalogEntryStatus(*base, AnsweredBy.WAIVED, message=f"not listed: {waiver}", waiver=waiver)
+        if protocol is not None and (protocol.usable or protocol.spoke):
+            by = AnsweredBy.PROTOCOL if protocol.usable else AnsweredBy.UNSUPPORTED
+            return CatalogEntryStatus(*base, by, protocol.types, protocol.message, protocol=protocol)
+        said = protocol.message if protocol is not None else ""
         if plugin:
-            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self.types[entry.service_type])
+            message = f"its plugin is used, although [protocol] prefer names it: {said}" if said else ""
+            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self.types[entry.service_type], message)
         if nothing:
             why = OWNS_NOTHING.get(entry.second_of or entry.service_type, "declared in [catalog] owns_nothing")
             return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message=why)
-        if entry.second_of:
+        if entry.second_of and protocol is None:
             message = (
                 f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
                 f"what {entry.name} holds is unknown"
             )
             return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
-        message = f"no plugin answers for {entry.service_type}: what it holds is unknown"
+        message = f"no plugin answers for {entry.service_type}: what it holds is unknown{said and f'; {said}'}"
         return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
 
     def _owns_nothing(self, entry: Entry) -> bool:
@@ -207,4 +255,21 @@ class ServiceCatalog:
     def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
         """Return how each entry of the catalog is covered."""
         waivers = tuple(waivers)
-        return tuple(self.answer(entry, waivers) for entry in read_catalog(identity))
+        entries = read_catalog(identity)
+        known: Mapping[tuple[str, str], ProtocolStatus] = {}
+        if self._protocol is not None:
+            known = self._protocol.ask([entry for entry in entries if self._may_be_asked(entry, waivers)])
+        return tuple(self.answer(each, waivers, known.get((each.region, each.service_type))) for each in entries)
+
+    def _may_be_asked(self, entry: Entry, waivers: Iterable[Waiver]) -> bool:
+        """Return whether a service may be asked over the protocol; a waived one is not called at all."""
+        declared = entry.service_type not in self.types and self._owns_nothing(entry)
+        return not declared and self._waiver(entry, waivers) is None and entry.service_type not in NEVER_WAIVED
+
+    @staticmethod
+    def _waiver(entry: Entry, waivers: Iterable[Waiver]) -> Waiver | None:
+        """Return the waiver that covers an entry, the one that lasts longest; ``None``: there is none."""
+        if entry.service_type in NEVER_WAIVED:
+            return None
+        covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
+        return max(covering, key=lambda w: (w.expires_at, w.id), default=None)

@@ -26,6 +26,11 @@ class InvalidPlugin(CleanupError):
 
     code = "invalid_plugin"
 
+    def __init__(self, message: str, *services: str) -> None:
+        """Take the service types that the defect is about, the declaring one first."""
+        super().__init__(message)
+        self.services = services
+
 
 class UnknownType(CleanupError):
     """An option names a resource type that is unknown or that it does not apply to."""
@@ -130,28 +135,31 @@ class Registry:
         graph: dict[str, set[str]] = {}
         for name, (service, type_) in known.items():
             if not _NAME.match(type_.name):
-                raise InvalidPlugin(f"{name}: a type's name is lower case letters, digits and underscores")
-            edges: set[str] = set()
+                text = f"{name}: a type's name is lower case letters, digits and underscores"
+                raise InvalidPlugin(text, service.service_type)
+            own, edges = service.service_type, set[str]()
             for before in self.after(service, type_):
                 if before == EVERYTHING:
                     edges |= ordinary - {name}
                     continue
-                other = before.split(".")[0]
+                other = _service_of(before)
                 if before not in known and (other in self.services or not official.is_official(other)):
-                    raise InvalidPlugin(f"{name} waits for {before}, which no plugin declares")
+                    raise InvalidPlugin(f"{name} waits for {before}, which no plugin declares", own, other)
                 if before in known:
                     edges.add(before)
             for other in self.needed_by(service, type_):
                 if other not in self.after(service, type_) or type_.project_setting:
-                    raise InvalidPlugin(f"{name} is needed by {other}, which it does not wait for")
+                    raise InvalidPlugin(f"{name} is needed by {other}, which it does not wait for", own)
             for parent in type_.deleted_with:
                 full = _full_name(service, parent)
                 if full not in known:
-                    raise InvalidPlugin(f"{name} is deleted with {full}, which no plugin declares")
+                    raise InvalidPlugin(
+                        f"{name} is deleted with {full}, which no plugin declares", own, _service_of(full)
+                    )
             for whole, _attribute in type_.part_of:
                 full = _full_name(service, whole)
                 if full not in known:
-                    raise InvalidPlugin(f"{name} is part of {full}, which no plugin declares")
+                    raise InvalidPlugin(f"{name} is part of {full}, which no plugin declares", own, _service_of(full))
             graph[name] = edges
         return graph
 
@@ -161,8 +169,10 @@ class Registry:
             conf.register_opts(service.options, group=option_group(service.service_type))
 
     def options(self, conf: cfg.ConfigOpts, service_type: str) -> Mapping[str, Any]:
-        """Return the values of a service's options."""
-        service = self.services[service_type]
+        """Return the values of the options of a service's plugin; without a plugin, none."""
+        service = self.services.get(service_type)
+        if service is None:
+            return {}
         return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
 
 
@@ -206,6 +216,36 @@ def _full_name(service: Service, name: str) -> str:
     A name without a service is one of the same service.
     """
     return name if "." in name else f"{service.service_type}.{name}"
+
+
+def _service_of(name: str) -> str:
+    """Return the service type in the full name of a type. That of a second service of its type has a dot itself."""
+    return name.rpartition(".")[0]
+
+
+def combine(plugins: Registry, others: Iterable[Service]) -> tuple[Registry, Mapping[str, str]]:
+    """Return a registry of the plugins and of further services, which replace the plugins of their types.
+
+    A further service whose declarations do not fit is left out, and its plugin stays. What such a service declares is
+    never an error of the plugins.
+
+    :returns: the registry, and for each service that was left out the reason
+    """
+    left = {service.service_type: service for service in others}
+    refused: dict[str, str] = {}
+    while left:
+        kept = (plugin for plugin in plugins.services.values() if plugin.service_type not in left)
+        try:
+            return Registry([*kept, *left.values()]), refused
+        except InvalidPlugin as error:
+            # The declaring service, if it is one of these. Otherwise a plugin relies on what one of these lacks.
+            message, named = str(error), [name for name in error.services if name in left][:1]
+        except dependencies.Cycle as error:
+            message, named = str(error), [name for name in map(_service_of, error.names) if name in left]
+        for name in named or list(left):
+            left.pop(name, None)
+            refused[name] = message
+    return plugins, refused
 
 
 def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.protocol.discovery import Discovery
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 
@@ -36,12 +37,14 @@ class WorkerContext:
 
     budget: Budget = dataclasses.field(init=False)  #: the worker's share of the rate limits
     clouds: Clouds = dataclasses.field(init=False)  #: the same clouds, in sessions that keep the rate limits
+    protocol: Discovery = dataclasses.field(init=False)  #: the services that speak the project resources protocol
     others: OtherProjects = dataclasses.field(default_factory=OtherProjects)  #: projects that are not deleted
 
     def __post_init__(self) -> None:
         """Connect the clouds with the rate limits."""
         self.budget = Budget(self.conf, self.store, metrics.waited)
         self.clouds = self.unlimited.within(self.budget)
+        self.protocol = Discovery(self.conf, self.store, self.clouds, self.registry)
 
     @property
     def protection(self) -> Protection:

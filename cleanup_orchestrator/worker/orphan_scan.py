@@ -26,6 +26,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.protocol.plugin import NO_LIST_OF_ALL
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.leases import LeasedTask, LeasedWorker
 from cleanup_orchestrator.worker.sweep import calls
@@ -155,13 +156,18 @@ class ScanTask(LeasedTask):
 
         Types that cannot be listed for all projects are stored as not covered.
         """
-        registry, coverage = self._worker.registry, self._worker.coverage
+        registry = self._worker.registry
+        coverage = self._worker.coverage.asking(self._worker.protocol.within(self._clouds))
         identity = self._clouds.identity(self._clouds.admin_session(read_only))
         parts: dict[Key, ScanPart] = {}
         missing: dict[Key, str] = {}
         for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
             service = registry.services.get(answer.service_type)
-            if service is None:
+            if answer.answered_by is AnsweredBy.PROTOCOL:
+                for name in answer.types:
+                    missing[(answer.region, answer.service_type, name)] = NO_LIST_OF_ALL
+                continue
+            if service is None or answer.protocol is not None:
                 if answer.answered_by is AnsweredBy.UNSUPPORTED:
                     missing[(answer.region, answer.service_type, "")] = answer.message
                 continue

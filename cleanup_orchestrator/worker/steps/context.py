@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -19,6 +20,7 @@ from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.guard import WriteGuard
 from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
@@ -151,6 +153,25 @@ class StepContext:
             raise self.guard.refusal(what)
 
     # -- resource types
+    @functools.cached_property
+    def registry(self) -> Registry:
+        """The registry in which the step finds its type: that of the plugins, or of its region.
+
+        A service that speaks the protocol declares its types itself, and may do so differently in each region.
+        """
+        return self.worker.protocol.registry(self.step.region, self.step.service)
+
+    def resource_type(self) -> ResourceType:
+        """Return the step's resource type.
+
+        :raises errors.CleanupError: neither a plugin nor the service declares it any more
+        """
+        try:
+            return self.registry.find(self.step.service, self.step.type)
+        except (KeyError, StopIteration):
+            text = f"nothing declares the type {self.step.name} any more: what it holds is unknown"
+            raise errors.CleanupError(text) from None
+
     def definition(self) -> ProjectDefinition:
         """Return what a plugin may know of the project."""
         return project_definition(self.worker, self.deletion, self.step)
@@ -181,11 +202,11 @@ class StepContext:
 
     def related_types(self, type_: ResourceType, project: ProjectDefinition) -> list[RelatedType]:
         """Return the types whose keep marks count for the step's type, too."""
-        registry = self.worker.registry
+        registry = self.registry
         found = []
         for service, other, whole, attribute in registry.related_types(registry.services[self.step.service], type_):
             same = service.service_type == self.step.service
-            options = registry.options(self.worker.conf, service.service_type)
+            options = self.worker.registry.options(self.worker.conf, service.service_type)
             found.append(
                 RelatedType(
                     other.name if same else f"{service.service_type}.{other.name}",

@@ -45,10 +45,12 @@ class Survey(StepRunner):
     def run(self) -> StepResult:
         """Survey, store the steps, and return what was learned about the project."""
         context, worker, deletion = self.context, self.worker, self.deletion
+        protocol = worker.protocol.within(context.clouds)
+        coverage = worker.coverage.asking(protocol)
         found = survey(
             deletion,
             context.clouds.identity(context.admin()),
-            Sources(worker.registry, worker.coverage, worker.protection, self._lacks),
+            Sources(worker.registry, coverage, worker.protection, self._lacks, protocol.registry),
             context.store.waivers_in_force(deletion.project_id),
             context.store.steps(deletion.id),
             context.stops_resources,
@@ -116,6 +118,16 @@ class Sources:
     protection: Protection
     #: Whether a service in a region says that it lacks a type. ``False``: it has the type, or does not answer.
     lacks: Callable[[Service, ResourceType, str], bool] = lambda *_: False
+    #: Returns the registry with the types of a service in a region; ``None``: all services have plugins.
+    registry_of: Callable[[str, str], Registry] | None = None
+
+    def registry_for(self, answer: CatalogEntryStatus) -> Registry:
+        """Return the registry with the types of a catalog entry."""
+        known = answer.answered_by in (AnsweredBy.PROTOCOL, AnsweredBy.WAIVED)
+        known = known or (answer.protocol is not None and answer.protocol.spoke)
+        if self.registry_of is None or not known:
+            return self.registry
+        return self.registry_of(answer.region, answer.service_type)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,7 +177,7 @@ def survey(
     :param halting: whether running resources are stopped for the recovery window
     """
     waivers = tuple(waivers)
-    registry, coverage = sources.registry, sources.coverage
+    coverage = sources.coverage
     read = _read(deletion, Projects(identity), sources.protection)
     if read.refused is not None:
         return Found(read.refused, read.project)
@@ -175,13 +187,16 @@ def survey(
     before = {_key(step) for step in known}
     catalog: set[tuple[str, str]] = set()
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
+        registry = sources.registry_for(answer)
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
         catalog.add((region, answer.service_type))
         for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
             key = _key(step)
             new = not step.waived and key not in before
-            if service and new and sources.lacks(service, registry.find(step.service, step.type), region):
+            if new and step.kind is not StepKind.UNSUPPORTED and answer.answered_by is AnsweredBy.UNSUPPORTED:
+                continue  # a service that stopped to speak the protocol: only what an earlier survey found is known
+            if service and new and step.type and sources.lacks(service, registry.find(step.service, step.type), region):
                 continue
             if key not in steps or not step.waived:  # a type without regions is waived in all regions or in none
                 steps[key] = step
@@ -201,6 +216,10 @@ def survey(
         frozenset(catalog),
         tuple(waiver for waiver in waivers if waiver.id in relied_upon),
     )
+
+
+#: Entries whose resources are listed: without types, what they hold is unknown.
+_LISTED = (AnsweredBy.PLUGIN, AnsweredBy.PROTOCOL)
 
 
 def _key(step: Step) -> tuple[str, ...]:
@@ -242,6 +261,9 @@ def _refused(project: Project | None, reason: Reason, message: str) -> _Project:
 def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: bool, gone: bool) -> Iterator[Step]:
     """Yield the steps for an entry of the catalog, also those that a waiver skips.
 
+    A service that spoke the protocol and does not any more has its types, too: those that an earlier survey found stay,
+    because what they hold is not gone.
+
     :param base: a step in the entry's region
     :param gone: whether Keystone does not know the project
     """
@@ -264,9 +286,9 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
                 yield dataclasses.replace(base, kind=StepKind.HALT, type=type_.name, token=type_.token)
     elif waived:
         yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED)
-    elif answer.answered_by is AnsweredBy.UNSUPPORTED:
-        no_plugin = str(Reason.NO_PLUGIN)
-        yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED, reason=no_plugin, message=answer.message)
+    if answer.answered_by is AnsweredBy.UNSUPPORTED or (service is None and answer.answered_by in _LISTED):
+        reason, message = str(Reason.NO_PLUGIN), answer.message or f"nothing lists {answer.service_type}"
+        yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED, reason=reason, message=message)
 
 
 def _out_of_sight(

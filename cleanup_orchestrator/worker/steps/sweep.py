@@ -63,7 +63,7 @@ class Sweep(StepRunner):
     def _swept(self) -> StepResult:
         context = self.context
         project = context.definition()
-        type_ = self.worker.registry.find(self.step.service, self.step.type).for_missing_project(project.gone)
+        type_ = context.resource_type().for_missing_project(project.gone)
         deleting = (
             self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
         )
@@ -143,7 +143,7 @@ class Sweep(StepRunner):
         """
         if not self.step.needed_by:
             return lambda _resource: None
-        registry = self.worker.registry
+        registry = self.context.registry
         service = registry.services[self.step.service]
         left: dict[str, set[str] | None] = {}
         for other in dependencies.may_need(self.step, self.context.store.steps(self.deletion.id), self.step.round):

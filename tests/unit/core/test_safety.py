@@ -40,6 +40,7 @@ from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
 from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
+from tests.support.no_protocol import NoProtocol
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
@@ -329,7 +330,7 @@ def done(worker, record, step, keystone):
 def drained(keystone, attempt, driver):
     """Return whether a worker's try at the drain succeeds."""
     conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
-    worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf)
+    worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf, protocol=NoProtocol())
     step = dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt)
     try:
         return done(worker, deletion(), step, keystone).outcome is Outcome.CLEAR
@@ -514,6 +515,9 @@ class Cloud:
         self.deleted.add(resource.id)
 
     # -- the worker's coverage, over a catalog with two services
+    def asking(self, _protocol):
+        return self
+
     def answers(self, _identity, waivers):
         return tuple(self.answer(Entry("R1", name, name), waivers) for name in ("network", "dns"))
 
@@ -628,11 +632,13 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
         zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
         cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))
         quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", project_setting=True)
+        registry = Registry([Service("network", (port, quota)), Service("dns", (zone,))])
         worker = types.SimpleNamespace(
             store=store,
             clouds=cloud,
             name="w",
-            registry=Registry([Service("network", (port, quota)), Service("dns", (zone,))]),
+            registry=registry,
+            protocol=NoProtocol(registry),
             others=OtherProjects(),
             coverage=cloud,
             driver=Revoke(),

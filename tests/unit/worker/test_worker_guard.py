@@ -23,6 +23,7 @@ from cleanup_orchestrator.worker.steps import context as steps_context
 from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
+from tests.support.no_protocol import NoProtocol
 from tests.unit.world import CLEAR, T0, deletion, sweep_step
 
 CLOSED = HoldOptions(Windows.of(["thu 20:00-22:00"], "UTC"))
@@ -102,6 +103,7 @@ def task(record=None, step=None, store=None, **conf):
             deletion=types.SimpleNamespace(**options),
         ),
         registry=conf.get("registry"),
+        protocol=NoProtocol(conf.get("registry")),
         others=OtherProjects(),
     )
     return StepTask(worker, watchdog.HungThreads(), record, step)
