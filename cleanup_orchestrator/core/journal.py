@@ -23,6 +23,7 @@ class EventType(StrEnum):
     DELETION_RETRIED = "deletion.retried"
     DELETION_RETRIED_NOW = "deletion.retried_now"
     DRAIN_HELD = "drain.held"
+    DRAIN_SERVICE_FAILED = "drain.service_failed"
     DRAIN_UNDONE = "drain.undone"
     DRAIN_YIELDED = "drain.yielded"
     FORCE_ABANDONED = "force.abandoned"
@@ -52,6 +53,7 @@ class ChangeType(StrEnum):
     GRANT_REMOVED = "grant_removed"
     PROJECT_DISABLED = "project_disabled"
     PROJECT_FENCED = "project_fenced"
+    SERVICE_DRAINED = "service_drained"  #: a service that speaks the protocol refuses new resources
     RESOURCE_STOPPED = "resource_stopped"  #: not for the lock: a resource that ran until the recovery window opened
 
 

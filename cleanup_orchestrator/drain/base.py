@@ -31,6 +31,8 @@ GRANT_ADDED = ChangeType.GRANT_ADDED
 GRANT_REMOVED = ChangeType.GRANT_REMOVED
 PROJECT_DISABLED = ChangeType.PROJECT_DISABLED
 PROJECT_FENCED = ChangeType.PROJECT_FENCED
+#: In a service that speaks the project resources protocol.
+SERVICE_DRAINED = ChangeType.SERVICE_DRAINED
 #: Not for the lock: a resource that ran until the recovery window opened.
 RESOURCE_STOPPED = ChangeType.RESOURCE_STOPPED
 
@@ -331,17 +333,28 @@ def describe(change: Change) -> str:
     data = change.data
     if change.type == RESOURCE_STOPPED:
         return f"{change.type} ({data['service']}.{data['type']} {data['id']})"
+    if change.type == SERVICE_DRAINED:
+        return f"{change.type} ({data['service']}@{data['region']})"
     who = f"{data['actor'][:-1]} {data['actor_id']}, role {data['role_id']}" if "actor" in data else ""
     return f"{change.type} ({who})" if who else change.type
 
 
-def undo(projects: Projects, project_id: str, change: Change, start: Callable[[Change], str] | None = None) -> str:
+def undo(
+    projects: Projects,
+    project_id: str,
+    change: Change,
+    start: Callable[[Change], str] | None = None,
+    release: Callable[[Change], str] | None = None,
+) -> str:
     """Undo one recorded change and return a sentence. Idempotent.
 
-    If the project is gone, there is nothing to undo.
+    If the project is gone, there is nothing to undo in Keystone.
 
     :param start: starts a stopped resource again, and returns a sentence
+    :param release: undoes the drain of a service, and returns a sentence
     """
+    if change.type == SERVICE_DRAINED and release is not None:
+        return release(change)
     try:
         if change.type == RESOURCE_STOPPED and start is not None:
             projects.get_uncached(project_id)

@@ -9,6 +9,7 @@ from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.service_drains import drain_services
 
 LOG = log.getLogger(__name__)
 
@@ -25,7 +26,10 @@ class Drain(StepRunner):
             self._regain_access(context)
         result = self.worker.driver.drain(context)
         blocked = result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block"
-        return StepResult(Outcome.UNKNOWN if blocked else Outcome.CLEAR, result.reason, result.message)
+        if blocked:
+            return StepResult(Outcome.UNKNOWN, result.reason, result.message)
+        message = "; ".join(filter(None, (result.message, drain_services(self.context))))
+        return StepResult(Outcome.CLEAR, result.reason, message)
 
     def _regain_access(self, context: drain.DrainContext) -> None:
         """Give the orchestrator its role on the project again.

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import CleanupError, Stopped
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
+from cleanup_orchestrator.worker.steps.service_drains import release_service
 from cleanup_orchestrator.worker.sweep import stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 
@@ -24,7 +25,7 @@ class Release(StepRunner):
         Services accept a token until their caches expire, also after its role was taken back. So the token is dropped.
         """
         try:
-            count = undo_all(self.context, self.context.projects(writing=True), self._start)
+            count = undo_all(self.context, self.context.projects(writing=True), self._start, self._release)
         finally:
             self.context.clouds.forget_project(self.deletion.project_id)
         return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
@@ -42,13 +43,23 @@ class Release(StepRunner):
         sweep = SweepContext(type_, context.clouds.connection(session, data["region"]), project)
         return stopping.start(sweep, data["id"])
 
+    def _release(self, change: Change) -> str:
+        """Undo the drain of a service; see ``service_drains.release_service``."""
+        return release_service(self.context, change)
 
-def undo_all(context: StepContext, projects: Projects, start: Callable[[Change], str] | None = None) -> int:
+
+def undo_all(
+    context: StepContext,
+    projects: Projects,
+    start: Callable[[Change], str] | None = None,
+    release: Callable[[Change], str] | None = None,
+) -> int:
     """Undo the recorded changes, the latest first, and return their number.
 
     A change that cannot be undone does not keep the others: they lock the users out. Its error is raised at the end.
 
     :param start: starts a resource that was stopped for the recovery window
+    :param release: undoes the drain of a service that speaks the project resources protocol
     :raises Stopped: the worker does not hold the step any more
     """
     store, step = context.store, context.step
@@ -56,7 +67,7 @@ def undo_all(context: StepContext, projects: Projects, start: Callable[[Change],
     failed: list[Exception] = []
     for change in reversed(changes):
         try:
-            text = drain.undo(projects, context.deletion.project_id, change, start)
+            text = drain.undo(projects, context.deletion.project_id, change, start, release)
         except Stopped:
             raise
         except Exception as error:

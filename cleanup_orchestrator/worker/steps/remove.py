@@ -10,9 +10,11 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
 from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.service_drains import forget_drain
 
 
 class Remove(StepRunner):
@@ -62,6 +64,9 @@ class Remove(StepRunner):
         """Mark every recorded change as undone: they went with the project."""
         store = self.context.store
         for change in store.changes(self.deletion.id):
-            event = Event(EventType.DRAIN_UNDONE, f"{change.type}: gone with the project", self.worker.name)
+            text = f"{change.type}: gone with the project"
+            if change.type == drain.SERVICE_DRAINED:
+                text = forget_drain(self.context, change)
+            event = Event(EventType.DRAIN_UNDONE, text, self.worker.name)
             if not store.undone(self.step, change, event):
                 raise Stopped(f"step {self.step.name} is not held by this worker any more")
