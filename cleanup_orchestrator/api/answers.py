@@ -376,10 +376,14 @@ SERVICE = _object(
     region=_text("Region of the endpoints in Keystone. Empty: they have no region."),
     service_type=_text("Official type of the service; for a second service of the type, with its name or ID."),
     name=_text("Name of the service in Keystone."),
-    answered_by=_word(["plugin", "nothing_to_own", "waived", "unsupported"], "What handles the service."),
-    types=_list({"type": "string"}, "The resource types of the plugin."),
-    message=_text("Why there is no plugin."),
+    answered_by=_word(["plugin", "protocol", "nothing_to_own", "waived", "unsupported"], "What handles the service."),
+    types=_list({"type": "string"}, "The resource types of the plugin, or those that the service itself declares."),
+    message=_text("Why neither a plugin nor the service itself lists its resources, or what is wrong with that."),
     waiver_id=_uuid("ID of the waiver. ``null``: not waived.", null=True),
+    protocol_url=_text(
+        "Where the service answers over the project resources protocol. Empty: it never did, or only an admin sees it."
+    ),
+    protocol_read_at=_time("When the service last said which types it has. ``null``: it never did.", null=True),
 )
 
 # ------------------------------------------------------------------------------------------------------- orphan scans

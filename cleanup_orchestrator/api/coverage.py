@@ -24,7 +24,9 @@ class Services:
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
         """Return every catalog entry with the waivers in force.
 
-        The catalog is read from Keystone at each request. With ``project_id`` the waivers for this project count, too.
+        The catalog is read from Keystone at each request. Services without a plugin are asked whether they speak the
+        project resources protocol, unless a recent answer is on record. With ``project_id`` the waivers for this
+        project count, too.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable
         """
@@ -36,7 +38,9 @@ class Services:
             raise _forbidden("the project's domain")
         waivers = self._context.store.waivers_in_force(project_id)
         readable = self._context.enforcer.readable(req.context)
-        return {"services": [views.service(answer, readable) for answer in self._context.answers(waivers)]}
+        everywhere = self._context.enforcer.may(req.context, policies.SERVICES)
+        answers = self._context.answers(waivers)
+        return {"services": [views.service(answer, readable, everywhere) for answer in answers]}
 
     def _may_see(self, requester: RequestContext, project_id: str) -> bool:
         """Return whether the requester may see the waivers of a project.

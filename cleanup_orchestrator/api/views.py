@@ -470,11 +470,13 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
     }
 
 
-def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
+def service(answer: Any, readable: Collection[str], everywhere: bool) -> dict[str, Any]:
     """Return a catalog entry with its plugin (``catalog.CatalogEntryStatus``).
 
     :param readable: the kinds of ``policies.READ`` whose texts the requester may read
+    :param everywhere: whether the requester may see where services are asked, and not only those of a domain
     """
+    spoken = answer.protocol
     why = f": {answer.waiver.reason}" if answer.waiver and "waiver" in readable else ""
     return {
         "region": answer.region,
@@ -484,6 +486,8 @@ def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
         "types": list(answer.types),
         "message": answer.message + why,
         "waiver_id": answer.waiver.id if answer.waiver else None,
+        "protocol_url": spoken.url if spoken and everywhere else "",
+        "protocol_read_at": time(spoken.read_at) if spoken else None,
     }
 
 

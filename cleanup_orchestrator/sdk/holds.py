@@ -122,9 +122,13 @@ class Service(CleanupResource):
     name: str = resource.Body("name", type=str)
     #: What handles the service.
     answered_by: str = resource.Body("answered_by", type=str)
-    #: The resource types of the plugin.
+    #: The resource types of the plugin, or those that the service itself declares.
     types: list[str] = resource.Body("types", type=list, list_type=str)
-    #: Why there is no plugin.
+    #: Why neither a plugin nor the service itself lists its resources, or what is wrong with that.
     message: str = resource.Body("message", type=str)
     #: ID of the waiver. ``null``: not waived.
     waiver_id: str | None = resource.Body("waiver_id", type=str)
+    #: Where the service answers over the project resources protocol. Empty: it never did, or only an admin sees it.
+    protocol_url: str = resource.Body("protocol_url", type=str)
+    #: When the service last said which types it has. ``null``: it never did.
+    protocol_read_at: str | None = resource.Body("protocol_read_at", type=str)
