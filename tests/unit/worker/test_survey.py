@@ -1,6 +1,7 @@
 """The survey and the coverage of the catalog, over a Keystone that answers from a table."""
 
 import dataclasses
+import datetime
 import re
 import types
 
@@ -11,12 +12,16 @@ from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.core.deletion import Origin
+from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import ResourceType, Service
+from cleanup_orchestrator.plugins.base import CONTROLLERS, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.protocol.documents import Capabilities
+from cleanup_orchestrator.protocol.documents import ResourceType as Declared
+from cleanup_orchestrator.protocol.plugin import service as plugin_of
 from cleanup_orchestrator.worker.steps import survey
-from tests.unit.world import deletion
+from tests.unit.world import T0, deletion
 
 PORT = ResourceType("port", list=lambda *_: (), delete=None)
 VOLUME = ResourceType("volume", list=lambda *_: (), delete=None, after=("compute.server",))
@@ -57,16 +62,21 @@ class Keystone:
         return type("Answer", (), {"json": lambda _: body})()
 
 
-def surveyed(keystone, never=(), record=None, waivers=(), known=(), lacks=lambda *_: False):
+def surveyed(
+    keystone, never=(), record=None, waivers=(), known=(), lacks=lambda *_: False, protocol=None, owns_nothing=None
+):
     conf = cfg.ConfigOpts()
     for group, options in catalog.OPTS.items():
         conf.register_opts(options, group=group)
     conf([])
+    if owns_nothing is not None:
+        conf.set_override("owns_nothing", owns_nothing, group="catalog")
     names = {s.service_type: tuple(t.name for t in s.types) for s in REGISTRY.services.values()}
-    covered = catalog.ServiceCatalog(conf, names)
+    covered = catalog.ServiceCatalog(conf, names, protocol)
     protection = Protection(tuple(never), lambda: "own")
     record = record or deletion(member_ids=("u1",))
-    return survey.survey(record, keystone, survey.Sources(REGISTRY, covered, protection, lacks), waivers, known)
+    sources = survey.Sources(REGISTRY, covered, protection, lacks, protocol and protocol.registry)
+    return survey.survey(record, keystone, sources, waivers, known)
 
 
 def steps(found):
@@ -290,3 +300,79 @@ def test_a_catalog_without_any_endpoint_is_no_catalog():
     """Every project would look empty."""
     with pytest.raises(BadAnswer, match="not a single endpoint"):
         surveyed(Keystone())
+
+
+# ------------------------------------------------------------------------- services that answer over the protocol
+VENDOR = Capabilities("vendor", (Declared("widget"), Declared("part", after=("widget", "network.port"))))
+SPEAKS = catalog.ProtocolStatus(True, True, ("widget", "part"), "http://vendor")
+SPOKE = dataclasses.replace(SPEAKS, usable=False, message="it answered before")
+NEVER = catalog.ProtocolStatus(message="it does not speak the protocol")
+WITH_VENDOR = Registry([*REGISTRY.services.values(), plugin_of(VENDOR, "http://vendor")])
+
+
+class Protocol:
+    """What is known of services over the protocol, and the registry with their types."""
+
+    def __init__(self, status, registry=WITH_VENDOR):
+        self.status, self.made, self.asked = status, registry, []
+
+    def ask(self, entries):
+        self.asked += [entry.service_type for entry in entries]
+        return {(e.region, e.service_type): self.status for e in entries if e.service_type == "vendor"}
+
+    def registry(self, _region, service_type):
+        return REGISTRY if service_type in REGISTRY.services else self.made
+
+
+def of_vendor(protocol, known=(), waivers=(), **options):
+    """Return the steps of the vendor's service that a survey finds."""
+    keystone = Keystone(("network", "R1"), ("vendor", "R1"))
+    return [s for s in surveyed(keystone, known=known, waivers=waivers, protocol=protocol, **options).steps
+            if s.service == "vendor"]  # fmt: skip
+
+
+def test_the_types_that_a_service_declares_have_steps_with_its_token():
+    found = {step.type: step for step in of_vendor(Protocol(SPEAKS))}
+    assert {name: (step.kind, step.region, step.token) for name, step in found.items()} == dict.fromkeys(
+        ("widget", "part"), (StepKind.SWEEP, "R1", Token.SERVICE)
+    )
+    assert found["part"].after == tuple(sorted((*CONTROLLERS, "network.port", "vendor.widget")))
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "types"),
+    [
+        (SPOKE, (), [""]),
+        (SPOKE, ("widget",), ["", "widget"]),
+        (SPOKE, ("widget", "part"), ["", "part", "widget"]),
+        (SPEAKS, ("widget",), ["part", "widget"]),
+        (NEVER, (), [""]),
+    ],
+)
+def test_a_service_that_spoke_before_blocks_and_keeps_the_steps_that_are_known(status, known, types):
+    before = [step for step in of_vendor(Protocol(SPEAKS)) if step.type in known]
+    found = of_vendor(Protocol(status), known=before)
+    assert sorted(step.type for step in found) == types
+    unsupported = [step for step in found if step.kind is StepKind.UNSUPPORTED]
+    assert [step.reason for step in unsupported] == (["no_plugin"] if "" in types else [])
+    assert all(status.message in step.message for step in unsupported)
+
+
+def test_a_service_whose_types_cannot_be_found_is_unsupported_and_not_empty():
+    """As when another process saves another answer at this moment."""
+    [step] = of_vendor(Protocol(SPEAKS, registry=REGISTRY))
+    assert (step.kind, step.reason) == (StepKind.UNSUPPORTED, "no_plugin")
+
+
+def test_a_waived_service_is_not_asked_and_its_steps_are_waived():
+    protocol = Protocol(SPEAKS)
+    until = T0 + datetime.timedelta(days=1)
+    found = of_vendor(protocol, waivers=[Waiver("w", "vendor", "burnt down", T0, until)])
+    assert {(step.type, step.waived) for step in found} == {("widget", "w"), ("part", "w")}
+    assert "vendor" not in protocol.asked
+
+
+def test_a_service_that_owns_nothing_is_not_asked_and_has_no_steps():
+    protocol = Protocol(SPEAKS)
+    assert of_vendor(protocol, owns_nothing=["vendor"]) == []
+    assert "vendor" not in protocol.asked
