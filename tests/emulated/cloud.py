@@ -22,6 +22,7 @@ from tests.emulated.network import Network
 from tests.emulated.object_store import ObjectStore
 from tests.emulated.service import Call, Refusal, Service
 from tests.emulated.state import State, Touch
+from tests.emulated.vendor import Vendor
 
 REGIONAL = {Network: "neutron", Image: "glance", ObjectStore: "swift", KeyManager: "barbican"}
 ROLES = ("reader", "member", "manager", "admin", "service", "ResellerAdmin")
@@ -37,7 +38,8 @@ class Emulated:
     number of resources in each project. With `everything` each project gets one of every type. Otherwise the types are
     random: about forty resources with `small`, and twice as many without. `plugged` adds what other packages add to
     Neutron. `fences` adds the fence plugin to Keystone. `page` is `pagination_max_limit` of Neutron. `servers` adds a
-    Nova in which each project has this number of servers. `without` names services that do not exist.
+    Nova in which each project has this number of servers. `without` names services that do not exist. `vendor` adds a
+    service that speaks the project resources protocol.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Emulated:
         port: int = 0,
         servers: int | None = None,
         without: tuple[str, ...] = (),
+        vendor: bool = False,
     ) -> None:
         from tests.emulated import population
 
@@ -70,6 +73,8 @@ class Emulated:
         self.identity = Identity(self, "")
         self.identity.fences = fences
         known = REGIONAL if servers is None else {**REGIONAL, Compute: "nova"}
+        if vendor:
+            known = {**known, Vendor: "vendor"}
         regional = {made: name for made, name in known.items() if made.type not in without}
         self.without = frozenset(without)
         self.services: dict[tuple[str, str], Service] = {
