@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import secrets
+import sqlite3
 import urllib.parse
 
 import pytest
@@ -13,10 +14,15 @@ import requests
 from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 
+from cleanup_orchestrator.cloud.catalog import AnsweredBy
 from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.protocol import PATH
+from cleanup_orchestrator.protocol.discovery import Discovery
 from tests.cloud.conftest import free_port_base
+from tests.cloud.orchestrator import Orchestrator
 from tests.support.example_service import SERVICE_TYPE, ExampleService
+from tests.support.protocol_user import forget_users
 
 PASSWORD = "widgets"
 
@@ -182,3 +188,74 @@ def test_the_conformance_check_passes(site, tmp_path, monkeypatch, capsys):
     assert {one["rule"] for one in report["checks"]} == set(range(1, 13))
     assert [site.ids(kind) for kind in theirs] == [[], [], [], [], []]
     assert {kind: site.ids(kind, "other") for kind in theirs} == theirs
+
+
+# -------------------------------------------------------------------------------------------------- the orchestrator
+USERS = """
+[protocol]
+auth_type = password
+auth_url = {auth_url}
+username = speaker
+password = speaker
+project_name = service
+user_domain_id = default
+project_domain_id = default
+[janitor]
+auth_type = password
+auth_url = {auth_url}
+username = caretaker
+password = caretaker
+user_domain_id = default
+"""
+
+
+@pytest.fixture
+def orchestrator(site, cloud, tmp_path):
+    """Engine and workers over a catalog with the service."""
+    admin = cloud.admin
+    admin.ensure_user("speaker", "speaker", "service", ("service",))
+    admin.ensure_user("caretaker", "caretaker", "service", ())
+    admin.ensure_service(SERVICE_TYPE, "widgets", site.store.url, "RegionOne")
+    made = Orchestrator(cloud, tmp_path, USERS.format(auth_url=cloud.auth_url))
+    yield made
+    made.running.close()
+    forget_users("protocol", "janitor")
+    [service] = admin.call("GET", f"/services?type={SERVICE_TYPE}")["services"]
+    admin.call("DELETE", f"/services/{service['id']}")  # with its endpoints: it would block the deletions of others
+
+
+def rows(site, project):
+    """Return the rows of a project in the service's own database."""
+    with contextlib.closing(sqlite3.connect(site.store.database)) as connection:
+        query = "SELECT * FROM resource WHERE project_id = ? ORDER BY id"
+        return connection.execute(query, (site.projects[project]["id"],)).fetchall()
+
+
+def test_a_cascade_deletes_what_the_project_owns_and_nothing_else(site, cloud, orchestrator):
+    for project in ("doomed", "neighbour"):
+        site.projects[project] = site._project(f"{project}-{secrets.token_hex(2)}")
+    target = site.projects["neighbour"]["id"]
+    for project in ("doomed", "neighbour"):
+        widget = site.create("widget", project, name="wheel")
+        site.create("part", project, name="rim", widget_id=widget)
+        site.create("order", project, name="order", widget_id=widget)
+        site.create("note", project, name="note")
+        site.create("rule", project, name="rule", target=target)
+    before = rows(site, "neighbour")
+    assert (len(rows(site, "doomed")), len(before)) == (5, 5)
+
+    parts = orchestrator.parts
+    asked = Discovery(parts.conf, parts.store, parts.clouds, parts.registry)
+    listed = parts.coverage.asking(asked).answers(parts.clouds.identity(parts.clouds.admin_session()))
+    [widgets] = [each for each in listed if each.service_type == SERVICE_TYPE]
+    assert (widgets.answered_by, set(widgets.types)) == (
+        AnsweredBy.PROTOCOL, {"widget", "part", "order", "note", "rule"}
+    )  # fmt: skip
+
+    id_ = orchestrator.request(site.projects["doomed"]["id"], Mode.CASCADE)
+    record = orchestrator.wait(id_)
+    assert record.status is Status.DELETED, (record.message, orchestrator.blockers(id_))
+    assert rows(site, "doomed") == []
+    assert rows(site, "neighbour") == before, "the rule wrote nothing into it either"
+    drains = [row.event for row in orchestrator.store.events(id_, 10_000) if "widget-store" in row.event.message]
+    assert any(event.type == "drain.undone" for event in drains)
