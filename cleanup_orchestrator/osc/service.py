@@ -11,9 +11,10 @@ class ListService(common.Lister):
     """List the services of the catalog and their plugins."""
 
     _description = (
-        "List every service of the catalog in each region, and how its resources are handled: by a plugin, not at all "
-        "because the service has no resources of projects, not at all because an admin waived it, or not at all "
-        "because it is unsupported. An unsupported service blocks the deletion of every project."
+        "List every service of the catalog in each region, and how its resources are handled: by a plugin, by the "
+        "service itself over the project resources protocol, not at all because the service has no resources of "
+        "projects, not at all because an admin waived it, or not at all because it is unsupported. An unsupported "
+        "service blocks the deletion of every project."
     )
     _epilog = """
     Examples:

@@ -1,4 +1,4 @@
-"""Defects of the service's side of the project resources protocol."""
+"""Defects of the project resources protocol: of the service's side, and of the orchestrator's."""
 
 from tests.mutants.mutation import Mutation, tests
 
@@ -6,6 +6,12 @@ WSGI = "cleanup_orchestrator/protocol/wsgi.py"
 CHECKS = "cleanup_orchestrator/protocol/checks.py"
 EXAMPLE = "doc/examples/service/widgets.py"
 TESTS = tests("protocol/wsgi")
+
+CALLS = "cleanup_orchestrator/protocol/calls.py"
+PLUGIN = "cleanup_orchestrator/protocol/plugin.py"
+DISCOVERY = "cleanup_orchestrator/protocol/discovery.py"
+CLIENT = tests("protocol/plugin")
+ASKING = tests("protocol/discovery")
 
 MUTATIONS = (
     Mutation(
@@ -112,5 +118,47 @@ MUTATIONS = (
         'allowed = "member" in caller.roles and row["target"] == caller.project_id',
         "allowed = True",
         tests("protocol/page"),
+    ),
+    Mutation(
+        "The 404 of a proxy means that a resource is gone",
+        CALLS,
+        "if problem is None and status in NOT_HERE:",
+        "if False:",
+        CLIENT,
+    ),
+    Mutation(
+        "A page about another project is believed",
+        PLUGIN,
+        'if (page["project_id"], page["type"]) != (project.id, self.declared.name):',
+        'if page["type"] != self.declared.name:',
+        CLIENT,
+    ),
+    Mutation(
+        "What acts on what users wrote is deleted with the service's token once the project is gone",
+        PLUGIN,
+        "if self.declared.acts_on and project.gone:",
+        "if False:",
+        CLIENT,
+    ),
+    Mutation(
+        "The document of another service is believed",
+        DISCOVERY,
+        "if official(found.service_type) != expected:",
+        "if False:",
+        ASKING,
+    ),
+    Mutation(
+        "A service that does not know the protocol any more counts as one that never did",
+        DISCOVERY,
+        "elif row.spoken is Spoken.ABSENT and spoke:",
+        "elif False:",
+        ASKING,
+    ),
+    Mutation(
+        "A service without any type owns nothing",
+        DISCOVERY,
+        "if not names:",
+        "if False:",
+        ASKING,
     ),
 )
