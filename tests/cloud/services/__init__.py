@@ -60,13 +60,14 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "manila": manila.service,
     "magnum": magnum.service,
     "aodh": aodh.service,
+    "neutron-addons": neutron.with_addons,  # in place of neutron
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 #: The services of the whole cloud.
 WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
 #: The services that work without RabbitMQ: they send nothing from one process to another.
-NO_BUS = (*LIGHT, "placement", "aodh")
+NO_BUS = (*LIGHT, "placement", "aodh", "neutron-addons")
 
 
 def clouds_yaml(site: Site) -> str:

@@ -163,7 +163,7 @@ class Service:
 
 
 def ini(sections: Ini, extra: Ini | None = None) -> str:
-    """An INI file; `extra` wins."""
+    """An INI file; `extra` wins. An option whose value is a tuple is repeated for each of them."""
     merged: dict[str, dict[str, object]] = {}
     for source in (sections, extra or {}):
         for section, options in source.items():
@@ -171,7 +171,8 @@ def ini(sections: Ini, extra: Ini | None = None) -> str:
     parts = []
     for section, options in merged.items():
         parts.append(f"[{section}]")
-        parts += [f"{option} = {value}" for option, value in options.items()]
+        for option, value in options.items():
+            parts += [f"{option} = {each}" for each in (value if isinstance(value, tuple) else (value,))]
         parts.append("")
     return "\n".join(parts)
 

@@ -1,23 +1,53 @@
-"""Neutron with ML2; in the whole cloud also the agent that port binding needs."""
+"""Neutron with ML2; in the whole cloud also the agent that port binding needs.
+
+With the add-ons it is the API alone: no agent configures what is made with them.
+"""
 
 from __future__ import annotations
 
 from tests.cloud.identity import Rest
-from tests.cloud.services.base import FAKES, INSIDE, Reports, Service, Site, common, credentials, daemon, ini, wsgi
+from tests.cloud.services.base import FAKES, INSIDE, Ini, Reports, Service, Site, common, credentials, daemon, ini, wsgi
 
 PLUGINS = (
     "router", "trunk", "qos", "port_forwarding", "metering", "local_ip", "ndp_proxy", "conntrack_helper", "log",
     "network_segment_range",
 )  # fmt: skip
+#: The service plugins of the add-ons, which are packages of their own.
+ADDONS = ("vpnaas", "firewall_v2", "bgp", "bgpvpn", "sfc", "flow_classifier", "taas", "tapmirror")
+#: Plugins that the add-ons break. BGP VPNs and local IPs both have `port_associations`: Neutron knows only one of them.
+CLASHING = ("local_ip",)
+#: What each of them is told of its driver.
+ADDON_CONFIG: Ini = {
+    "service_providers": {
+        "service_provider": (
+            "VPN:dummy:neutron_vpnaas.services.vpn.service_drivers.ipsec.IPsecVPNDriver:default",
+            "FIREWALL_V2:agent:neutron_fwaas.services.firewall.service_drivers.agents.agents.FirewallAgentDriver:default",
+            "BGPVPN:Dummy:networking_bgpvpn.neutron.services.service_drivers.driver_api.BGPVPNDriverRC:default",
+            "TAAS:TAAS:neutron_taas.services.taas.service_drivers.taas_rpc.TaasRpcDriver:default",
+        )
+    },
+    "sfc": {"drivers": "dummy"},
+    "flowclassifier": {"drivers": "dummy"},
+}
 
 
-def service(site: Site) -> Service:
+def with_addons(site: Site) -> Service:
+    """Return a Neutron that has all add-ons, in place of the plain one."""
+    return service(site, ADDONS)
+
+
+def service(site: Site, addons: tuple[str, ...] = ()) -> Service:
+    """Return Neutron.
+
+    :param addons: further service plugins, which :data:`ADDON_CONFIG` configures
+    """
+    plugins = [name for name in PLUGINS if not (addons and name in CLASHING)] + [*addons]
     home = site.home("neutron")
     whole = "nova" in site.services
     config = common(site, "neutron")
     config["DEFAULT"] |= {
         "core_plugin": "ml2",
-        "service_plugins": ",".join(PLUGINS),
+        "service_plugins": ",".join(plugins),
         "auth_strategy": "keystone",
         "api_paste_config": site.venv / "etc/neutron/api-paste.ini",
         "notify_nova_on_port_status_changes": whole,
@@ -29,6 +59,8 @@ def service(site: Site) -> Service:
         config |= {"nova": credentials(site, "neutron"), "placement": credentials(site, "neutron")}
     else:
         config["DEFAULT"]["rpc_response_timeout"] = 2  # no agent to wait for an answer from
+    if addons:
+        config |= ADDON_CONFIG
     ml2 = {
         "ml2": {
             "type_drivers": "flat,vlan,vxlan,local",
@@ -48,7 +80,7 @@ def service(site: Site) -> Service:
         folders=("state", "lock"),
         databases=("neutron",),
         schema=(
-            (site.bin("neutron-db-manage"), *files, "upgrade", "head") if site.mariadb_url
+            (site.bin("neutron-db-manage"), *files, "upgrade", "heads" if addons else "head") if site.mariadb_url
             else (site.bin("python"), str(INSIDE), "neutron-schema", site.database_url("neutron")),
         ),
         processes=(
