@@ -248,11 +248,11 @@ class Sweeper:
         self.enter(filled)
         definition = self.definition(service, filled, *more, **options)
         registry = Registry([service])
+        connections = functools.cache(lambda project_id: self.connection(project_id, write))  # each asks for a token
         results = {}
         for name in registry.order:
             type_ = registry.find(*name.split("."))
-            project_id = filled.project_id if type_.token is Token.PROJECT else None
-            connection = self.connection(project_id, write)
+            connection = connections(filled.project_id if type_.token is Token.PROJECT else None)
             if write:
                 janitor = functools.partial(self.janitor, filled.project_id)
                 results[type_.name] = sweeps.delete(type_, connection, definition, janitor=janitor)
