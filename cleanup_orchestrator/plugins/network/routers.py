@@ -26,6 +26,7 @@ from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     ROUTER_PORTS,
     extension,
+    extension_aliases,
     list_rows,
     owner_of,
     rest_list,
@@ -77,9 +78,12 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
 
 
 def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the floating IPs, of any project, behind a router."""
-    found = [ip for ip in list_rows(connection, "ips", router_id=resource.id) if ip.get("router_id") == resource.id]
-    return verdict_naming(project, "it is the way out for", [row_blocker("floating_ip", ip) for ip in found])
+    """Name the floating IPs and VPN services, of any project, behind a router."""
+    found = [("floating_ip", ip) for ip in list_rows(connection, "ips", router_id=resource.id)]
+    if "vpnaas" in extension_aliases(connection):
+        found += [("vpn_service", vpn) for vpn in list_rows(connection, "vpn_services", router_id=resource.id)]
+    blockers = [row_blocker(type_, row) for type_, row in found if row.get("router_id") == resource.id]
+    return verdict_naming(project, "it is the way out for", blockers)
 
 
 def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:

@@ -158,6 +158,9 @@ def test_a_router_is_blocked_by_interfaces_and_addresses_of_others(owner, blocks
     router = type_of(network, "router")
     assert named(router, neutron(ports=[interface], ips=[])) == ([("i", owner)] if blocks else None)
     assert named(router, neutron(ports=[], ips=[address])) == ([("f", owner)] if blocks else None)
+    vpn = {"id": "v", "project_id": owner, "router_id": "1"}
+    with_vpn = neutron(ports=[], ips=[], vpn_services=[vpn], extensions=[{"alias": "vpnaas"}])
+    assert named(router, with_vpn) == ([("v", owner)] if blocks else None)
 
 
 @pytest.mark.parametrize(
