@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cleanup_orchestrator.plugins.base import Rest, linked, refused_in_use
-from cleanup_orchestrator.plugins.network.common import extension, simple_type
+from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
 
 SFC = (
     simple_type(
@@ -16,6 +16,7 @@ SFC = (
         "sfc_port_chain",
         "sfc_port_chains",
         available=extension("sfc"),
+        explain=explain_by_rows("sfc_service_graph", "sfc_service_graphs", "port_chains"),
         after=("sfc_service_graph",),
         needed_by=(("sfc_service_graph", refused_in_use),),
         source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py",
@@ -24,6 +25,7 @@ SFC = (
         "sfc_port_pair_group",
         "sfc_port_pair_groups",
         available=extension("sfc"),
+        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "port_pair_groups"),
         after=("sfc_port_chain",),
         needed_by=(("sfc_port_chain", refused_in_use),),
         source="DELETE /v2.0/sfc/port_pair_groups/G: 409 PortPairGroupInUse; networking_sfc db/sfc_db.py",
@@ -32,6 +34,7 @@ SFC = (
         "sfc_port_pair",
         "sfc_port_pairs",
         available=extension("sfc"),
+        explain=explain_by_rows("sfc_port_pair_group", "sfc_port_pair_groups", "port_pairs"),
         after=("sfc_port_pair_group",),
         needed_by=(("sfc_port_pair_group", refused_in_use),),
         source="DELETE /v2.0/sfc/port_pairs/P: 409 PortPairInUse; networking_sfc db/sfc_db.py",
@@ -40,6 +43,7 @@ SFC = (
         "sfc_flow_classifier",
         "sfc_flow_classifiers",
         available=extension("flow_classifier"),
+        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "flow_classifiers"),
         after=("sfc_port_chain",),
         needed_by=(("sfc_port_chain", refused_in_use),),
         source="DELETE /v2.0/sfc/flow_classifiers/F: 409 FlowClassifierInUse; networking_sfc db/flowclassifier_db.py",

@@ -149,6 +149,7 @@ def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:
 
 #: Paths of collections that are not the plural name with dashes.
 _PATHS = {
+    "bgp_speakers": "/bgp-speakers",
     "bgpvpns": "/bgpvpn/bgpvpns",
     "firewall_groups": "/fwaas/firewall_groups",
     "firewall_policies": "/fwaas/firewall_policies",
@@ -258,6 +259,23 @@ def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Call
         rows = list_rows(connection, plural, **{query or attribute: resource.id})
         blockers = [row_blocker(type_, row) for row in rows if row.get(attribute) == resource.id]
         return verdict_naming(project, "it is used by", blockers)
+
+    return explain
+
+
+def explain_by_rows(type_: str, plural: str, *attributes: str, filters: bool = False) -> Callable[..., Verdict | None]:
+    """Return an explanation that names the rows of a collection with the resource's id in one of these attributes.
+
+    :param attributes: as in Neutron's answers, with one id, a list of ids, or an object of ids
+    :param filters: whether Neutron filters by the attributes; otherwise the rows of all projects are listed
+    """
+
+    def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+        """Name the resources, of any project, that refer to it."""
+        queries: list[dict[str, Any]] = [{name: resource.id} for name in attributes] if filters else [{}]
+        found = [row for query in queries for row in rest_list(plural, **query).rows(connection, project)]
+        using = {row["id"]: row for row in found if any(resource.id in str(row.get(name)) for name in attributes)}
+        return verdict_naming(project, "it is used by", [row_blocker(type_, row) for row in using.values()])
 
     return explain
 

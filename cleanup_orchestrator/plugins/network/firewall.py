@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, refused_in_use
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
+    explain_by_rows,
     extension,
     group_type,
     shared,
@@ -45,6 +46,13 @@ FIREWALL = (
         defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
+        explain=explain_by_rows(
+            "firewall_group",
+            "firewall_groups",
+            "ingress_firewall_policy_id",
+            "egress_firewall_policy_id",
+            filters=True,
+        ),
         after=("firewall_group",),
         needed_by=(("firewall_group", refused_in_use),),
         source="DELETE /v2.0/fwaas/firewall_policies/P: 409 FirewallPolicyInUse; neutron_fwaas db/firewall/v2",
@@ -56,6 +64,7 @@ FIREWALL = (
         defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
+        explain=explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules", filters=True),
         after=("firewall_policy",),
         needed_by=(("firewall_policy", refused_in_use),),
         source="DELETE /v2.0/fwaas/firewall_rules/R: 409 FirewallRuleInUse; neutron_fwaas db/firewall/v2",

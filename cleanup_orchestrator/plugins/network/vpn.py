@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.plugins.base import refused_in_use
-from cleanup_orchestrator.plugins.network.common import extension, simple_type
+from collections.abc import Callable
+
+from cleanup_orchestrator.plugins.base import Verdict, refused_in_use
+from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
+
+
+def _connections(*attributes: str) -> Callable[..., Verdict | None]:
+    return explain_by_rows("vpn_ipsec_site_connection", "vpn_ipsec_site_connections", *attributes, filters=True)
+
 
 VPN = (
     simple_type(
@@ -16,6 +23,7 @@ VPN = (
         "vpn_service",
         "vpn_services",
         available=extension("vpnaas"),
+        explain=_connections("vpnservice_id"),
         after=("vpn_ipsec_site_connection",),
         needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/vpnservices/V: 409 VPNServiceInUse; neutron_vpnaas db/vpn/vpn_db.py",
@@ -24,6 +32,7 @@ VPN = (
         "vpn_endpoint_group",
         "vpn_endpoint_groups",
         available=extension("vpn-endpoint-groups"),
+        explain=_connections("local_ep_group_id", "peer_ep_group_id"),
         after=("vpn_ipsec_site_connection",),
         needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         note="Neutron answers 400, not 409, while it is in use.",
@@ -33,6 +42,7 @@ VPN = (
         "vpn_ike_policy",
         "vpn_ike_policies",
         available=extension("vpnaas"),
+        explain=_connections("ikepolicy_id"),
         after=("vpn_ipsec_site_connection",),
         needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/ikepolicies/I: 409 IKEPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
@@ -41,6 +51,7 @@ VPN = (
         "vpn_ipsec_policy",
         "vpn_ipsec_policies",
         available=extension("vpnaas"),
+        explain=_connections("ipsecpolicy_id"),
         after=("vpn_ipsec_site_connection",),
         needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/ipsecpolicies/I: 409 IPsecPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
