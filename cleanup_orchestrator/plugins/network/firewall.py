@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, refused_in_use
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    foreign_use,
+    refuse_foreign,
+    refused_in_use,
+    to_row,
+)
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
     explain_by_rows,
     extension,
     group_type,
+    rest_list,
+    row_blocker,
     shared,
 )
 
@@ -17,7 +26,23 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 DEFAULT_FIREWALL_POLICIES = ("default ingress", "default egress")
+_PORTS = 100  # ids of ports in one query: a URL must not get too long
 DEFAULT_FIREWALL_RULES = tuple(f"{policy} {ip}" for policy in DEFAULT_FIREWALL_POLICIES for ip in ("ipv4", "ipv6"))
+
+
+def check_firewall_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a group that is on ports of others: they would lose its rules.
+
+    The owner of a network may put a group on any port there.
+    """
+    group = to_row(connection.network.get_firewall_group(resource.id))
+    ports = [str(port) for port in group.get("ports") or ()]
+    blockers = [
+        row_blocker("port", row)
+        for start in range(0, len(ports), _PORTS)
+        for row in rest_list("ports", id=ports[start : start + _PORTS]).rows(connection, project)
+    ]
+    refuse_foreign(project, "it is used by", blockers)
 
 
 def release_firewall_ports(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -34,9 +59,12 @@ FIREWALL = (
         defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
-        prepare=(release_firewall_ports,),
+        prepare=(check_firewall_group, release_firewall_ports),
+        used=foreign_use(check_firewall_group),
         note="Every list that filters by project_id creates that project's default group, policies and rules. With "
-        "several project ids it creates those of the first one. So the orchestrator's own project comes first.",
+        "several project ids it creates those of the first one. So the orchestrator's own project comes first. "
+        "A list without a filter creates those of the caller's project. So the first inventory or dry run in a cloud "
+        "may create them in the orchestrator's own project: Neutron has no list that creates nothing.",
         source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -75,7 +103,7 @@ FIREWALL = (
         (DEFAULT_GROUP,),
         defaults=True,
         available=extension("fwaas_v2"),
-        prepare=(release_firewall_ports,),
+        prepare=(check_firewall_group, release_firewall_ports),
         project_setting=True,
         note="Only an admin may delete it. Its two policies are deleted with it, but not their four rules.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
