@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     extension_aliases,
     list_rows,
+    rest_list,
     rest_type,
     row_blocker,
     simple_type,
@@ -40,8 +41,9 @@ def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], It
     """
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for bgpvpn in list_rows(connection, "bgpvpns"):
-            if bgpvpn.get(f"{kind}s") == []:  # an attribute of the BGP VPN; old releases lack it
+        # openstacksdk does not show what a BGP VPN is associated with.
+        for bgpvpn in rest_list("bgpvpns").rows(connection, project):
+            if bgpvpn.get(f"{kind}s") == []:  # old releases lack it
                 continue
             for row in list_rows(connection, f"bgpvpn_{kind}_associations", bgpvpn["id"]):
                 yield {**row, "bgpvpn_id": bgpvpn["id"]}

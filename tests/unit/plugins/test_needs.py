@@ -276,11 +276,8 @@ def test_load_balancers_need_what_listeners_and_pools_name(type_):
 
 @pytest.mark.parametrize("kind", ["network", "router", "port"])
 def test_an_association_needs_its_bgp_vpn_and_what_it_associates(kind):
-    listed = {
-        "bgpvpns": lambda: [{"id": B}],
-        f"bgpvpn_{kind}_associations": lambda _vpn: [{"id": "l", f"{kind}_id": A}],
-    }
-    made = types.SimpleNamespace(network=types.SimpleNamespace(**listed))
+    made = cloud({"/bgpvpn/bgpvpns": {"bgpvpns": [{"id": B}]}}, "network")
+    setattr(made.network, f"bgpvpn_{kind}_associations", lambda _vpn: [{"id": "l", f"{kind}_id": A}])
     other = f"network.bgpvpn_{kind}_association"
     assert [needs("network", kind, other, made, {"l"})(resource(id_)) for id_ in (A, KEY)] == ["l", None]
     assert [needs("network", "bgpvpn", other, made, {"l"})(resource(id_)) for id_ in (B, KEY)] == ["l", None]
