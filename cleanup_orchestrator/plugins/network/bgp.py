@@ -14,8 +14,10 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Sdk,
+    foreign_use,
     linked,
     refuse_foreign,
+    to_row,
 )
 from cleanup_orchestrator.plugins.network.common import (
     extension,
@@ -74,6 +76,22 @@ def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: R
     refuse_foreign(project, "deleting it would delete", blockers)
 
 
+_SPEAKER = Rest("network", "/bgp-speakers/{id}", key="bgp_speaker")
+
+
+def check_bgp_speaker(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a speaker with networks of others: their routes would not be announced any more."""
+    speaker = _SPEAKER.row(connection, project, resource)
+    networks = [to_row(connection.network.get_network(network)) for network in speaker.get("networks") or ()]
+    refuse_foreign(project, "it announces", [row_blocker("network", network) for network in networks])
+
+
+def check_bgp_peer(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a peer of another project's speaker: Neutron would silently remove it there."""
+    speakers = [s for s in rest_list("bgp_speakers").rows(connection, project) if resource.id in (s.get("peers") or ())]
+    refuse_foreign(project, "it is used by", [row_blocker("bgp_speaker", speaker) for speaker in speakers])
+
+
 def _association(kind: str) -> ResourceType:
     """Return the type of associations with one type of resource."""
     name = f"bgpvpn_{kind}_association"
@@ -95,15 +113,22 @@ BGP = (
         "bgp_speaker",
         "bgp-speakers",
         available=extension("bgp"),
-        note="openstacksdk has no owner filter for it, and would filter in the client.",
+        prepare=(check_bgp_speaker,),
+        used=foreign_use(check_bgp_speaker),
+        note="Only an admin can create one. It belongs to the project of his token. One that announces networks of "
+        "other projects, such as an external network, is left: an admin removes these from it, or deletes it. "
+        "openstacksdk has no owner filter for it, and would filter in the client.",
         source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
     ),
     rest_type(
         "bgp_peer",
         "bgp-peers",
         available=extension("bgp"),
+        prepare=(check_bgp_peer,),
+        used=foreign_use(check_bgp_peer),
         after=("bgp_speaker",),
         needed_by=(("bgp_speaker", linked(Rest("network", "/bgp-speakers/{id}"))),),
+        note="Only an admin can create one.",
         source="/v2.0/bgp-peers; neutron_dynamic_routing db/bgp_db.py",
     ),
     _association("network"),
