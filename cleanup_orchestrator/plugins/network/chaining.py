@@ -2,8 +2,58 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.plugins.base import Rest, linked, refused_in_use
-from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    Rest,
+    Verdict,
+    linked,
+    refused_in_use,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    explain_by_rows,
+    extension,
+    extension_aliases,
+    rest_list,
+    row_blocker,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+#: What refers to a port in a service function chain: extension, type, collection, attributes of its rows.
+_CHAINED = (
+    ("sfc", "sfc_port_pair", "sfc_port_pairs", ("ingress", "egress")),
+    (
+        "flow_classifier",
+        "sfc_flow_classifier",
+        "sfc_flow_classifiers",
+        ("logical_source_port", "logical_destination_port"),
+    ),
+)
+
+
+def explain_chained_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the port pairs and flow classifiers, of any project, that refer to a port.
+
+    Neutron answers 500 to the delete of such a port.
+    """
+    aliases = extension_aliases(connection)
+    blockers = [
+        row_blocker(type_, row)
+        for alias, type_, plural, attributes in _CHAINED
+        if alias in aliases
+        for attribute in attributes
+        for row in rest_list(plural, **{attribute: resource.id}).rows(connection, project)
+        if row.get(attribute) == resource.id
+    ]
+    return verdict_naming(project, "it is used by", blockers)
+
 
 SFC = (
     simple_type(
