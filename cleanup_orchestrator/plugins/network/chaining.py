@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Verdict,
     linked,
+    refuse_foreign,
     refused_in_use,
     verdict_naming,
 )
@@ -24,6 +25,18 @@ from cleanup_orchestrator.plugins.network.common import (
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+
+def check_tap_flows(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a port that tap flows of others mirror: they would be deleted.
+
+    The owner of a network may make tap flows of any port there.
+    """
+    if "taas" not in extension_aliases(connection):
+        return
+    flows = rest_list("tap_flows", source_port=resource.id).rows(connection, project)
+    blockers = [row_blocker("tap_flow", flow) for flow in flows if flow.get("source_port") == resource.id]
+    refuse_foreign(project, "deleting it would delete", blockers)
 
 
 #: What refers to a port in a service function chain: extension, type, collection, attributes of its rows.

@@ -27,7 +27,7 @@ from cleanup_orchestrator.plugins.base import (
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.network.bgp import associated
-from cleanup_orchestrator.plugins.network.chaining import explain_chained_port
+from cleanup_orchestrator.plugins.network.chaining import check_tap_flows, explain_chained_port
 from cleanup_orchestrator.plugins.network.common import (
     NETWORK_PORTS,
     ROUTER_PORTS,
@@ -367,6 +367,7 @@ NETWORKS = (
         list=list_ports,
         all_projects=all_ports(of_routers=False),
         show=Sdk("network", "get_port", "{id}"),
+        prepare=(check_tap_flows,),
         delete=delete_port,
         explain=explain_chained_port,
         by_hand="as an admin: openstack port delete {id}",
@@ -406,8 +407,8 @@ NETWORKS = (
         "server; only this order prevents that. Only DHCP and metadata ports of the project's own networks "
         "are kept. A port does not wait for local IPs: see local_ip. The owner of a network may put a trunk "
         "on any port there, with no role on the port's project: the trunk is named, and the port is "
-        "deleted once its owner or an admin has deleted the trunk. The same holds for the port pairs and flow "
-        "classifiers of other projects that refer to a port.",
+        "deleted once its owner or an admin has deleted the trunk. The same holds for the port pairs, flow classifiers "
+        "and tap flows of other projects that refer to a port.",
         tags="tags",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
