@@ -68,6 +68,11 @@ def explain_chained_port(connection: Connection, project: ProjectDefinition, res
     return verdict_naming(project, "it is used by", blockers)
 
 
+def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Wait for the agent: a second delete would remove the row, and what the agent configured would stay."""
+    return "Neutron's agent is deleting it" if resource.data.get("status") == "PENDING_DELETE" else None
+
+
 SFC = (
     simple_type(
         "sfc_service_graph",
@@ -118,6 +123,7 @@ TAP = (
         "tap_flow",
         "tap_flows",
         available=extension("taas"),
+        deleting=being_deleted,
         note="The agent deletes an active one later.",
         source="/v2.0/taas/tap_flows; neutron_taas services/taas/taas_plugin.py",
     ),
@@ -127,6 +133,7 @@ TAP = (
         available=extension("taas"),
         after=("tap_flow",),
         needed_by=(("tap_flow", linked(Rest("network", "/taas/tap_flows/{id}"))),),
+        deleting=being_deleted,
         note="The agent deletes an active one later.",
         source="/v2.0/taas/tap_services; neutron_taas services/taas/taas_plugin.py",
     ),
