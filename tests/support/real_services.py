@@ -23,7 +23,7 @@ TURNS = (
     | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
-    _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial"),
+    _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm")
     | _functional("chaos"),
 )
@@ -41,6 +41,7 @@ _SERVICES = {
     "key_manager": ("key_manager", "barbican"),
     "load_balancer": ("load_balancer", "octavia"),
     "network": ("network", "neutron"),
+    "network_addons": ("network", "neutron"),
     "object_store": ("object_store", "swift"),
     "orchestration": ("orchestration", "heat"),
     "shared_file_system": ("shared_file_system", "manila"),

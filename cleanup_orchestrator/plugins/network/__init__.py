@@ -7,6 +7,10 @@ Several deletes in Neutron silently delete or change resources of other projects
 its subnets, that of a security group deletes the rules of others that name it, and that of a subnet with automatic
 addressing removes addresses from ports of any project. Each of them is checked right before the delete. It is refused
 with the names of the resources that block it.
+
+The add-ons (VPN, firewall, BGP, BGP VPN, service function chaining, tap as a service) were tried with the API of a real
+Neutron and no agent. So these were never met: a VPN connection, a firewall group or a tap that an agent has configured,
+a BGP session, the gateway port of a VPN service with OVN, and what the drivers of vendors keep.
 """
 
 from __future__ import annotations
