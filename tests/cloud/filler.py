@@ -32,6 +32,7 @@ from tests.cloud.fillings import (
     object_store,
     orchestration,
     shared_file_system,
+    workflow,
 )
 from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 from tests.cloud.proof import counts, proof, scan
@@ -221,4 +222,5 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
 #: The same for the services that are in no other cloud than that of their test file.
 FURTHER: dict[str, tuple[Kind, ...]] = {
     "alarm": alarm.KINDS,
+    "workflow": workflow.KINDS,
 }

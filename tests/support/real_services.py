@@ -24,7 +24,7 @@ TURNS = (
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
-    _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm")
+    _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
     | _functional("chaos"),
 )
 #: All of them.
@@ -45,6 +45,7 @@ _SERVICES = {
     "object_store": ("object_store", "swift"),
     "orchestration": ("orchestration", "heat"),
     "shared_file_system": ("shared_file_system", "manila"),
+    "workflow": ("workflow", "mistral"),
 }
 #: What the chosen files may take together, in seconds of one process, so that four processes on two processors end
 #: within the 20 minutes of CI.

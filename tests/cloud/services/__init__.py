@@ -18,6 +18,7 @@ from tests.cloud.services import (
     keystone,
     magnum,
     manila,
+    mistral,
     neutron,
     nova,
     octavia,
@@ -61,13 +62,14 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "magnum": magnum.service,
     "aodh": aodh.service,
     "neutron-addons": neutron.with_addons,  # in place of neutron
+    "mistral": mistral.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 #: The services of the whole cloud.
 WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
 #: The services that work without RabbitMQ: they send nothing from one process to another.
-NO_BUS = (*LIGHT, "placement", "aodh", "neutron-addons")
+NO_BUS = (*LIGHT, "placement", "aodh", "mistral", "neutron-addons")
 
 
 def clouds_yaml(site: Site) -> str:

@@ -36,6 +36,7 @@ PORT_OFFSETS = {
     "heat": 11,
     "magnum": 12,
     "aodh": 13,
+    "mistral": 14,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,

@@ -19,6 +19,7 @@ from cleanup_orchestrator.plugins import (
     network,
     orchestration,
     shared_file_system,
+    workflow,
 )
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 from tests.support import sweeps
@@ -26,7 +27,7 @@ from tests.unit.answers import connection, project
 
 MODULES = (
     alarm, block_storage, container_infrastructure_management, identity, image, load_balancer, network, orchestration,
-    shared_file_system,
+    shared_file_system, workflow,
 )  # fmt: skip
 SERVICES = [module.SERVICE for module in MODULES]
 TYPES = [(service, type_) for service in SERVICES for type_ in service.types]

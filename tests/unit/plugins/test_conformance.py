@@ -48,6 +48,7 @@ def test_the_services_that_come_along_are_there():
         "orchestration",
         "placement",
         "shared-file-system",
+        "workflow",
     }
 
 

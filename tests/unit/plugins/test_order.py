@@ -94,7 +94,11 @@ WAITS = [
     ("key-manager.order", "key-manager.container", "an order under way makes secrets"),
     ("key-manager.container", "key-manager.secret", "a container names its secrets"),
     *((name, "identity.trust", "it acts through a trust")
-      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm")),
+      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "workflow.cron_trigger",
+                   "workflow.event_trigger")),
+    ("workflow.cron_trigger", "workflow.execution", "it starts executions"),
+    ("workflow.action", "workflow.workbook", "its namespace is known by workbooks and workflows"),
+    ("workflow.action", "workflow.workflow", "its namespace is known by workbooks and workflows"),
     *((name, "identity.application_credential", "last of all")
       for name in ("network.network", "key-manager.secret", "object-store.container", "dns.zone", "image.image")),
 ]  # fmt: skip
@@ -142,7 +146,8 @@ def test_a_failed_delete_does_not_delay_types_of_other_services(name):
 
 
 @pytest.mark.parametrize("service", ["network", "object-store", "key-manager", "image", "compute", "block-storage",
-                                     "alarm", "load-balancer", "dns", "shared-file-system"])  # fmt: skip
+                                     "alarm", "load-balancer", "dns", "shared-file-system",
+                                     "workflow"])  # fmt: skip
 def test_every_type_that_heat_can_create_waits_for_stacks(service):
     ordinary = [t.name for t in WHOLE.services[service].types if not t.project_setting]
     assert ordinary

@@ -1,0 +1,145 @@
+"""Mistral: what starts workflows, and what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Token,
+    Verdict,
+    exceptions,
+)
+from cleanup_orchestrator.plugins.workflow.listing import ALL, OWN, TYPE, pages
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+_TRIGGERED = ("name", "workflow_id", "workflow_name")
+
+CRON_TRIGGER = ResourceType(
+    name="cron_trigger",
+    list=pages("cron_triggers", *_TRIGGERED, **ALL, **OWN),
+    all_projects=pages("cron_triggers", *_TRIGGERED, **ALL),
+    show=Rest(TYPE, "/cron_triggers/{id}"),
+    delete=Rest(TYPE, "/cron_triggers/{id}", method="DELETE"),
+    source="GET, DELETE /v2/cron_triggers; mistral api/controllers/v2/cron_trigger.py, services/triggers.py",
+    note="Deleted first, because it starts executions. Mistral deletes the trust after the trigger, with its own user. "
+    "If that fails, the trust is deleted with the trusts of the project.",
+)
+
+#: Mistral answers 500 to a filter by project.
+EVENT_TRIGGERS = pages("event_triggers", "name", "workflow_id", **ALL)
+
+EVENT_TRIGGER = ResourceType(
+    name="event_trigger",
+    list=EVENT_TRIGGERS,
+    all_projects=EVENT_TRIGGERS,
+    show=Rest(TYPE, "/event_triggers/{id}"),
+    delete=Rest(TYPE, "/event_triggers/{id}", method="DELETE"),
+    unfiltered="Mistral answers 500 to a filter by project: an admin lists those of all projects",
+    source="GET, DELETE /v2/event_triggers; mistral api/controllers/v2/event_trigger.py, services/triggers.py",
+    note="As a cron trigger.",
+)
+
+
+def _state(execution: Resource, project: ProjectDefinition) -> str:
+    return str(execution.data.get("state"))
+
+
+_EXECUTED = ("workflow_name", "state", "task_execution_id")
+
+EXECUTION = ResourceType(
+    name="execution",
+    list=pages("executions", *_EXECUTED, **ALL, **OWN),
+    all_projects=pages("executions", *_EXECUTED, **ALL),
+    show=Rest(TYPE, "/executions/{id}"),
+    delete=Rest(TYPE, "/executions/{id}", method="DELETE", query={"force": "true"}),
+    title="workflow_name",
+    describe=_state,
+    after=("cron_trigger", "event_trigger"),
+    source="GET, DELETE /v2/executions; mistral api/controllers/v2/execution.py, db/v2/sqlalchemy/api.py "
+    "(delete_workflow_execution)",
+    note="Without 'force' Mistral refuses (403) to delete an execution that is not completed. The delete removes rows, "
+    "and calls nothing: an execution is not cancelled before, because Mistral then calls the addresses in its "
+    "parameters ('notify'). Its tasks, action executions and sub-workflows are deleted with it. A sub-workflow is "
+    "listed, too. An action that an executor has begun runs to its end, and Mistral drops its result.",
+)
+
+_ACTIONS = pages("action_executions", "name", "state", "task_execution_id")
+
+
+def _ad_hoc(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the action executions that belong to no task. The others are deleted with their execution."""
+    return (row for row in _ACTIONS.rows(connection, project) if row.get("task_execution_id") is None)
+
+
+def _completed(execution: Resource) -> bool:
+    return execution.data.get("state") in ("SUCCESS", "ERROR", "CANCELLED", "SKIPPED")
+
+
+def _unfinished(execution: Resource) -> bool:
+    return not _completed(execution)
+
+
+def _keep_completed(execution: Resource, project: ProjectDefinition) -> str | None:
+    if project.options.get("keep_action_executions") and _completed(execution):
+        return "it is a record of an action that has ended, and keep_action_executions is set"
+    return None
+
+
+def _delete_action_execution(connection: Connection, project: ProjectDefinition, execution: Resource) -> None:
+    """Cancel an action execution that is not completed, and delete it.
+
+    :raises Refused: Mistral deletes none, or none without a token of the project
+    """
+    if project.gone:
+        text = (
+            "Mistral deletes an action execution only with a token of its project, and the project is gone: delete its "
+            "row in the table action_executions_v2"
+        )
+        raise Refused(Verdict(Reason.PROJECT_GONE, text))
+    one = Rest(TYPE, "/action_executions/{id}").row(connection, project, execution)
+    if not _completed(Resource(execution.id, "", None, one)):
+        cancel = Rest(TYPE, "/action_executions/{id}", method="PUT", body={"state": "CANCELLED"})
+        cancel.call(connection, project, execution)
+    try:
+        Rest(TYPE, "/action_executions/{id}", method="DELETE").call(connection, project, execution)
+    except exceptions.ForbiddenException as error:
+        if "deletion is not allowed" not in str(error):
+            raise
+        text = (
+            "Mistral deletes no action executions: set allow_action_execution_deletion = true in the [api] section of "
+            "mistral.conf, or keep_action_executions = true in [service_workflow]"
+        )
+        raise Refused(Verdict(Reason.NOT_SUPPORTED, text)) from error
+
+
+ACTION_EXECUTION = ResourceType(
+    name="action_execution",
+    list=_ad_hoc,
+    all_projects=_ad_hoc,
+    show=Rest(TYPE, "/action_executions/{id}"),
+    delete=_delete_action_execution,
+    keep=(_keep_completed,),
+    describe=_state,
+    after=("execution",),
+    token=Token.PROJECT,
+    token_if_gone=Token.ADMIN,
+    acts_on="the expression in an ad-hoc action that makes its result: Mistral evaluates it when an action execution "
+    "is cancelled, and functions in it read what the token may read (with an admin's, the executions of all projects)",
+    acts_on_if=_unfinished,
+    source="GET, PUT, DELETE /v2/action_executions; mistral api/controllers/v2/action_execution.py, "
+    "db/v2/sqlalchemy/api.py (delete_action_execution)",
+    note="Only those that a user has started without a workflow, and had saved ('save_result'). By default Mistral "
+    "deletes none: see allow_action_execution_deletion in mistral.conf, and the option keep_action_executions. Mistral "
+    "has no filter by project: the list has the action executions of all projects, also those of tasks. Mistral "
+    "refuses to delete one that is not completed, so it is cancelled before.",
+)
