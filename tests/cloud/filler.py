@@ -28,6 +28,7 @@ from tests.cloud.fillings import (
     image,
     key_manager,
     load_balancer,
+    message,
     network,
     object_store,
     orchestration,
@@ -222,5 +223,6 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
 #: The same for the services that are in no other cloud than that of their test file.
 FURTHER: dict[str, tuple[Kind, ...]] = {
     "alarm": alarm.KINDS,
+    "message": message.KINDS,
     "workflow": workflow.KINDS,
 }

@@ -19,7 +19,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 #: same time: any six commits in a row have run all of them.
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
-    _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates")
+    _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
     | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
@@ -40,6 +40,7 @@ _SERVICES = {
     "image": ("image", "glance"),
     "key_manager": ("key_manager", "barbican"),
     "load_balancer": ("load_balancer", "octavia"),
+    "message": ("message", "zaqar"),
     "network": ("network", "neutron"),
     "network_addons": ("network", "neutron"),
     "object_store": ("object_store", "swift"),

@@ -24,6 +24,7 @@ from tests.cloud.services import (
     octavia,
     placement,
     swift,
+    zaqar,
 )
 from tests.cloud.services.base import (
     HOST,
@@ -63,13 +64,14 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "aodh": aodh.service,
     "neutron-addons": neutron.with_addons,  # in place of neutron
     "mistral": mistral.service,
+    "zaqar": zaqar.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 #: The services of the whole cloud.
 WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
 #: The services that work without RabbitMQ: they send nothing from one process to another.
-NO_BUS = (*LIGHT, "placement", "aodh", "mistral", "neutron-addons")
+NO_BUS = (*LIGHT, "placement", "aodh", "mistral", "neutron-addons", "zaqar")
 
 
 def clouds_yaml(site: Site) -> str:

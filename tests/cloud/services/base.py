@@ -37,6 +37,7 @@ PORT_OFFSETS = {
     "magnum": 12,
     "aodh": 13,
     "mistral": 14,
+    "zaqar": 16,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,
@@ -47,6 +48,7 @@ PORT_OFFSETS = {
     "keystone-4": 26,
     "designate-mdns": 27,
     "designate-server": 28,
+    "zaqar-redis": 29,
     "orchestrator": 30,
 }
 

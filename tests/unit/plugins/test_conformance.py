@@ -43,6 +43,7 @@ def test_the_services_that_come_along_are_there():
         "image",
         "key-manager",
         "load-balancer",
+        "message",
         "network",
         "object-store",
         "orchestration",

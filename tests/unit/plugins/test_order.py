@@ -95,10 +95,11 @@ WAITS = [
     ("key-manager.container", "key-manager.secret", "a container names its secrets"),
     *((name, "identity.trust", "it acts through a trust")
       for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "workflow.cron_trigger",
-                   "workflow.event_trigger")),
+                   "workflow.event_trigger", "message.subscription")),
     ("workflow.cron_trigger", "workflow.execution", "it starts executions"),
     ("workflow.action", "workflow.workbook", "its namespace is known by workbooks and workflows"),
     ("workflow.action", "workflow.workflow", "its namespace is known by workbooks and workflows"),
+    ("message.subscription", "message.queue", "no call lists it without its queue"),
     *((name, "identity.application_credential", "last of all")
       for name in ("network.network", "key-manager.secret", "object-store.container", "dns.zone", "image.image")),
 ]  # fmt: skip
@@ -146,7 +147,7 @@ def test_a_failed_delete_does_not_delay_types_of_other_services(name):
 
 
 @pytest.mark.parametrize("service", ["network", "object-store", "key-manager", "image", "compute", "block-storage",
-                                     "alarm", "load-balancer", "dns", "shared-file-system",
+                                     "alarm", "load-balancer", "dns", "message", "shared-file-system",
                                      "workflow"])  # fmt: skip
 def test_every_type_that_heat_can_create_waits_for_stacks(service):
     ordinary = [t.name for t in WHOLE.services[service].types if not t.project_setting]

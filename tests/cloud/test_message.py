@@ -1,0 +1,139 @@
+"""Zaqar: subscriptions, queues and messages are deleted with a token of the project; an admin's sees nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.plugins.message import SERVICE
+from tests.cloud.filler import fill
+from tests.cloud.fillings.message import zaqar
+from tests.cloud.orchestrator import Orchestrator
+from tests.support import sweeps
+
+CLOUD = ("zaqar",)
+if not shutil.which("redis-server"):
+    (pytest.fail if os.environ.get("CI") else pytest.skip)("redis-server is missing", allow_module_level=True)
+
+SUBSCRIPTION, QUEUE, TOPIC = SERVICE.types
+#: The rows of a filled project.
+ROWS = {"zaqar.Queues": 12, "keystone.trust": 1}
+WITHOUT_TOPICS = {"list_topics": False}
+
+
+def alive(sweeper, filled):
+    return sweeper.live(filled.project_id, "zaqar.", "keystone.trust")
+
+
+def redis(sweeper, *command):
+    port = sweeper.cloud.site.ports["zaqar-redis"]
+    done = subprocess.run(["redis-cli", "-p", str(port), *command], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def keys(sweeper, filled):
+    """Return the names of the project's keys in Redis, without its id."""
+    return {key.removeprefix(f"{filled.project_id}.") for key in redis(sweeper, "KEYS", f"*{filled.project_id}*")}
+
+
+def existing(sweeper, filled, kind="subscription"):
+    return [each for each in filled.ids[kind] if redis(sweeper, "EXISTS", each) == ["1"]]
+
+
+def test_an_inventory_finds_all_and_changes_nothing(projects, further_sweeper):
+    target, _ = projects
+    before = further_sweeper.dump("zaqar"), sorted(redis(further_sweeper, "KEYS", "*"))
+    found = further_sweeper.inventory(SERVICE, target, **WITHOUT_TOPICS)
+    assert {left.id for left in found["subscription"].leftovers} == set(target.ids["subscription"])
+    assert {left.id for left in found["queue"].leftovers} == set(target.ids["queue"])
+    assert found["topic"].found == 0
+    assert (further_sweeper.dump("zaqar"), sorted(redis(further_sweeper, "KEYS", "*"))) == before
+    assert alive(further_sweeper, target) == ROWS
+
+
+def test_topics_are_unknown_and_not_empty_until_the_operator_says_that_there_are_none(projects, further_sweeper):
+    target, _ = projects
+    found = further_sweeper.inventory(SERVICE, target)
+    for name in ("topic", "subscription"):
+        assert (found[name].outcome, found[name].reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+        assert "list_topics = false" in found[name].message
+    assert found["queue"].found == 12
+
+
+def test_an_admin_of_another_project_sees_nothing_and_deletes_nothing(projects, further_admin, further_sweeper):
+    """Why no type may be asked for with such a token."""
+    target, _ = projects
+    assert zaqar(further_admin).call("GET", "/queues")["queues"] == []
+    before = further_sweeper.dump("zaqar")
+    assert zaqar(further_admin).raw("DELETE", f"/queues/{target.first('queue')}").status_code == 204
+    assert further_sweeper.dump("zaqar") == before
+    assert {type_.token_if_gone for type_ in SERVICE.types} == {None}
+    assert all(type_.all_projects_view() is None for type_ in SERVICE.types)
+
+
+def test_a_queue_is_not_deleted_before_its_subscriptions(further_admin, further_sweeper):
+    """A subscription stays after its queue, and no call lists it then."""
+    filled = fill(further_admin, "message-careless", only=["message"])
+    rest = zaqar(filled.connection)
+    for queue in filled.ids["queue"]:
+        rest.call("DELETE", f"/queues/{queue}")
+    assert existing(further_sweeper, filled) == filled.ids["subscription"]
+    further_sweeper.enter(filled)
+    connection = further_sweeper.connection(filled.project_id)
+    definition = further_sweeper.definition(SERVICE, filled, **WITHOUT_TOPICS)
+    assert sweeps.inventory(SUBSCRIPTION, connection, definition).found == 0
+    assert "subscription" in QUEUE.after
+
+
+def test_everything_is_deleted_and_the_neighbour_keeps_all(projects, further_sweeper):
+    """The trust of a subscription stays: it is deleted with those of the project. Redis keeps two keys of a queue."""
+    target, neighbour = projects
+    assert existing(further_sweeper, target, "message") == target.ids["message"]
+    theirs = further_sweeper.dump_of(neighbour.project_id), keys(further_sweeper, neighbour)
+    swept = further_sweeper.delete(SERVICE, target, **WITHOUT_TOPICS)
+    assert {name: result.outcome for name, result in swept.items()} == dict.fromkeys(
+        ("subscription", "queue", "topic"), Outcome.CLEAR
+    )
+    assert alive(further_sweeper, target) == {"keystone.trust": 1}
+    assert existing(further_sweeper, target) == existing(further_sweeper, target, "message") == []
+    assert keys(further_sweeper, target) == {"orders-01.claims", "orders-01.rank_counter"}
+    assert alive(further_sweeper, neighbour) == ROWS
+    assert existing(further_sweeper, neighbour) == neighbour.ids["subscription"]
+    assert (further_sweeper.dump_of(neighbour.project_id), keys(further_sweeper, neighbour)) == theirs
+
+
+@pytest.mark.parametrize("type_", [SUBSCRIPTION, QUEUE], ids=["subscription", "queue"])
+def test_a_delete_without_effect_is_no_success(further_admin, further_sweeper, type_):
+    """Zaqar answers 204 to the delete of what is not there."""
+    filled = fill(further_admin, "message-lies", only=["message"])
+    further_sweeper.enter(filled)
+    path = type_.delete.path.replace("{row[source]}", "other-{row[source]}").replace("queues/{id}", "queues/other-{id}")
+    wrong = dataclasses.replace(type_, delete=dataclasses.replace(type_.delete, path=path))
+    definition = further_sweeper.definition(SERVICE, filled, **WITHOUT_TOPICS)
+    swept = sweeps.delete(wrong, further_sweeper.connection(filled.project_id, write=True), definition)
+    assert swept.outcome is not Outcome.CLEAR
+    assert {left.id for left in swept.leftovers} == set(filled.ids[type_.name])
+
+
+@pytest.fixture(scope="module")
+def orchestrator(further_cloud, tmp_path_factory):
+    options = "[service_message]\nlist_topics = false\n"
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), options)
+    yield made
+    made.running.close()
+
+
+def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
+    """The catalog has Zaqar under an alias of its official type."""
+    filled = fill(further_admin, "message-whole", only=["message"])
+    deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
+    orchestrator.wait(deletion, Status.DELETED)
+    assert alive(further_sweeper, filled) == {}
+    assert existing(further_sweeper, filled) == []
