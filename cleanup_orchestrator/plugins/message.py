@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from oslo_config import cfg
 
@@ -83,7 +84,7 @@ def _subscriptions(connection: Connection, project: ProjectDefinition) -> Iterat
         ("topics", _topics(connection, project) if _has_topics(connection, project) else ()),
     ):
         for each in rows:
-            path = f"/{collection}/{each['name']}/subscriptions"
+            path = f"/{collection}/{quote(each['name'], safe='')}/subscriptions"
             listing = Rest(TYPE, path, key="subscriptions", headers=_CLIENT, paging=Paging.LINKS)
             for row in listing.rows(connection, project):
                 yield {**row, "collection": collection}

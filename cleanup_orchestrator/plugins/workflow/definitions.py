@@ -46,9 +46,9 @@ def _shared(connection: Connection, project: ProjectDefinition, workflow: Resour
     if project.options.get("delete_shared_definitions") or project.gone:
         return None
     rows = Rest(TYPE, "/workflows/{id}/members", key="members").call(connection, project, workflow)["members"]
-    if others := sorted(str(row["member_id"]) for row in rows if row.get("status") == "accepted"):
-        text = f"these projects have accepted it as a shared workflow: {', '.join(others[:10])}; it is deleted if the "
-        return Verdict(Reason.PROTECTED, f"{text}sharing is ended, or with {_OPTION}")
+    if others := sum(row.get("status") == "accepted" for row in rows):
+        text = f"other projects have accepted it as a shared workflow: {others}; it is deleted if the sharing is ended"
+        return Verdict(Reason.PROTECTED, f"{text}, or with {_OPTION}")
     return None
 
 
