@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"name of an installed entry point of the group {registry.NAMESPACE} (key-manager), or an object "
         "reference (package.module:SERVICE) of a module that Python can import",
     )
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     live = parser.add_argument_group(
         "check on a cloud",
         "List, read again, and try a delete that is refused before it is sent. No write call is made. The project "
@@ -81,14 +81,14 @@ def run(conf: cfg.ConfigOpts, args: argparse.Namespace, versions: Mapping[int, s
     """
     service = _load(args.entry_point)
     counts: collections.Counter[Answer] = collections.Counter()
-    told = []
+    told, as_json = [], args.format == "json"
     for found in _findings(conf, args, service, versions):
         counts[found.answer] += 1
-        if args.json:
+        if as_json:
             told.append(dataclasses.asdict(found) | {"text": redact(found.text)})
         else:
             print(f"{found.answer:<11}  {found.subject}  {found.rule}: {redact(found.text)}", flush=True)
-    if args.json:
+    if as_json:
         print(json.dumps({"findings": told, "counts": {answer: counts[answer] for answer in Answer}}, indent=2))
     else:
         print(f"{service.service_type}: " + ", ".join(f"{counts[answer]} {answer}" for answer in Answer))

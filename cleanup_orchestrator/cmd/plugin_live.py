@@ -312,7 +312,7 @@ class _TypeCheck:
                 return Answer.FAILED, f"{proof!r} is answered to a user who is no admin: it proves nothing"
             return Answer.OK, f"{proof!r} is answered to an admin, and refused to others: {asked.why}"
         if member is None:
-            return Answer.NOT_CHECKED, "pass --as-member CLOUD, a user who is no admin and in another project"
+            return Answer.NOT_CHECKED, "pass --as-member NAME, a user who is no admin and in another project"
         if not listed.own:
             return Answer.NOT_CHECKED, "the project has none, so that an empty list is true: create one"
         asked = self._ask(lambda: self._read(type_, member, self.project))

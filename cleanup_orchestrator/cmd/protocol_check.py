@@ -38,9 +38,9 @@ A check is "ok", "FAILED" or "not checked"; then it says what to pass. The exit 
 failed, 2 if the arguments are wrong or the service cannot be reached.
 """
 #: The end of a command line, for the help.
-EXAMPLE = "protocol check https://widgets.example.org --os-cloud widgets --project 0f5d61c2"
+EXAMPLE = "protocol check https://widgets.example.org --cloud widgets --project 0f5d61c2"
 _EPILOG = f"""\
-The clouds are those of clouds.yaml. The user of --os-cloud has the role {ROLE}; the user of --as-member does not.
+The clouds are those of clouds.yaml. The user of --cloud has the role {ROLE}; the user of --as-member does not.
 
 example:
   {PROG} {EXAMPLE} \\
@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url", metavar="URL", help=f"base URL of the protocol, or the service's endpoint (then {PATH} is appended)"
     )
-    parser.add_argument("--os-cloud", required=True, metavar="CLOUD", help=f"cloud of a user with the role {ROLE}")
-    parser.add_argument("--as-member", metavar="CLOUD", help="cloud of a user without that role (rule 2)")
+    parser.add_argument("--cloud", required=True, metavar="NAME", help=f"cloud of a user with the role {ROLE}")
+    parser.add_argument("--as-member", metavar="NAME", help="cloud of a user without that role (rule 2)")
     parser.add_argument("--project", default="", metavar="ID", help="test project (rules 4 to 9)")
     parser.add_argument("--other-project", default="", metavar="ID", help="second project (rules 4, 8, 9)")
     parser.add_argument("--without-backend", metavar="URL", help="an instance whose backend does not answer (rule 5)")
@@ -201,10 +201,10 @@ def _check(args: argparse.Namespace) -> int:
     if args.project and args.project == args.other_project:
         raise UsageError("--project and --other-project are the same project")
     urls = [args.url, *filter(None, [args.without_backend])]
-    reader = _session(args.os_cloud, read_only, urls)
+    reader = _session(args.cloud, read_only, urls)
     base = find_base(reader, args.url)
     guard = below([base]) if args.delete else read_only
-    service = _session(args.os_cloud, guard, urls)
+    service = _session(args.cloud, guard, urls)
     member = _session(args.as_member, guard, urls) if args.as_member else None
     if member is not None and ROLE in member.auth.get_access(member).role_names:
         raise UsageError(f"the user of --as-member {args.as_member} has the role {ROLE}")

@@ -176,7 +176,7 @@ def test_the_conformance_check_passes(site, tmp_path, monkeypatch, capsys):
         store.database.unlink()
         store.database.mkdir()
         arguments = [
-            "protocol", "check", site.store.url, "--os-cloud", "service", "--as-member", "member",
+            "protocol", "check", site.store.url, "--cloud", "service", "--as-member", "member",
             "--project", site.projects["mine"]["id"], "--other-project", site.projects["other"]["id"],
             "--without-backend", store.url, "--service-type", SERVICE_TYPE,
             "--delete", "--yes", "--wait", "60", "--format", "json",

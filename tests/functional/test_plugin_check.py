@@ -256,7 +256,7 @@ def check(clouds, *arguments):
 @with_cloud(things={}, projects=1, everything=True, small=False)
 @pytest.mark.parametrize("service", ["identity", "image", "key-manager", "network", "object-store"])
 def test_the_plugins_that_come_along_pass_on_a_cloud(clouds, service, capsys):
-    arguments = (service, "--cloud", "admin", "--project", clouds.projects[0], "--as-member", "eve", "--json")
+    arguments = (service, "--cloud", "admin", "--project", clouds.projects[0], "--as-member", "eve", "--format", "json")
     code = check(clouds, *arguments)
     said = json.loads(capsys.readouterr().out)
     assert [each for each in said["findings"] if each["answer"] in ("FAILED", "warning")] == []

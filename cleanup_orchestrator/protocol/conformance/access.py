@@ -80,7 +80,7 @@ def _writes_without_token(subject: Subject) -> str:
 
 def _member(subject: Subject) -> Send:
     if subject.callers.member is None:
-        raise Unchecked("pass --as-member CLOUD with a user who lacks the role of the protocol")
+        raise Unchecked("pass --as-member NAME with a user who lacks the role of the protocol")
     return subject.callers.member
 
 

@@ -76,7 +76,7 @@ def check(tmp_path, monkeypatch, capsys):
             }
             (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": clouds}))
             monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
-            code = manage.main(["protocol", "check", url + below, "--os-cloud", "widgets", *arguments])
+            code = manage.main(["protocol", "check", url + below, "--cloud", "widgets", *arguments])
         return code, *capsys.readouterr()
 
     return run
@@ -157,7 +157,7 @@ def test_wrong_usage_is_one_line_and_code_2(check, case, monkeypatch):
     assert {method for method, _path in service.requests} <= {"GET"}
 
 
-@pytest.mark.parametrize("argument", ["--os-cloud", "--as-member"])
+@pytest.mark.parametrize("argument", ["--cloud", "--as-member"])
 def test_the_token_of_an_admin_is_sent_to_no_service(check, argument):
     service = filled()
     code, _out, err = check(service, argument, "root")

@@ -201,7 +201,7 @@ def test_without_delete_nothing_is_written(lie):
 MISSING = {
     "project": ({"project": ""}, "--project ID", {"owner", "show", "small-pages"}),
     "other": ({"other": ""}, "--other-project ID", {"apart", "others-resource", "delete-neighbours"}),
-    "member": ({"member": False}, "--as-member CLOUD", {"member", "member-forged-headers", "write-member"}),
+    "member": ({"member": False}, "--as-member NAME", {"member", "member-forged-headers", "write-member"}),
     "backend": ({"backend": False}, "--without-backend URL", {"list-without-backend", "show-without-backend"}),
     "service-type": ({"service_type": ""}, "--service-type TYPE", {"service-type"}),
 }

@@ -31,8 +31,8 @@ def test_the_plugin_keeps_the_contract():
 
 
 def test_the_installed_plugin_passes_each_rule_on_a_cloud(cloud):
-    command = [sys.executable, "-m", "cleanup_orchestrator.cmd.manage", "plugin", "check", "function-engine", "--json"]
-    command += ["--cloud", "admin", "--project", PROJECT, "--as-member", "member"]
+    command = [sys.executable, "-m", "cleanup_orchestrator.cmd.manage", "plugin", "check", "function-engine"]
+    command += ["--cloud", "admin", "--project", PROJECT, "--as-member", "member", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stdout + done.stderr
     answers = {f"{each['subject']} {each['rule']}": each["answer"] for each in json.loads(done.stdout)["findings"]}
