@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ print(json.dumps([functions_plugin.__file__, [t.name for t in found.services["fu
 
 def test_the_check_by_the_name_of_the_entry_point_passes(run):
     out = run("-m", "cleanup_orchestrator.cmd.manage", "plugin", "check", "function-engine")
-    assert out.splitlines()[-1] == "function-engine: 20 ok, 0 warning, 0 FAILED, 0 not checked"
+    assert re.fullmatch(r"function-engine: [1-9]\d* ok, 0 warning, 0 FAILED, 0 not checked", out.splitlines()[-1])
 
 
 def test_its_own_tests_pass_which_check_it_on_a_cloud(run):
