@@ -19,8 +19,8 @@ MUTATIONS = (
     Mutation(
         "The check goes on after a delete that hit too much",
         WRITES,
-        'raise Halted(f"{answer.seen}, and {type_.name} {lost[0]!r} of the test project is gone")',
-        'raise Broken(f"{answer.seen}, and {type_.name} {lost[0]!r} of the test project is gone")',
+        'raise Halted(f"{answer.seen}, and {lost}")',
+        'raise Broken(f"{answer.seen}, and {lost}")',
         TESTS,
     ),
     Mutation(

@@ -75,6 +75,9 @@ class Lie(StrEnum):
     ACCEPTED_AND_PRESENT = "accepted-and-present"  #: a delete is answered with 202; until it is gone it looks present
     DELETES_BY_ID = "deletes-by-id"  #: a delete ignores the project of the path
     DELETES_MORE = "deletes-more"  #: a delete removes another resource, too
+    TAKES_ANOTHERS = "takes-anothers"  #: a delete removes resources of another type, of all other projects
+    TAKES_OTHERS_LATER = "takes-others-later"  #: a delete begins to delete resources of all other projects
+    TAKES_UNDECLARED = "takes-undeclared"  #: a delete removes resources of a type that does not declare it
     UNKNOWN_IS_DELETED = "unknown-is-deleted"  #: the delete of an unknown id is answered with 204
     DELETES_ALL_OF_EVERYONE = "deletes-all-of-everyone"  #: "delete all" ignores the project of the path
     DELETES_ALL_UNDECLARED = "deletes-all-undeclared"  #: "delete all" works on types that do not declare it
@@ -404,7 +407,21 @@ class Service:
         self._remove(type_, id_)
         if self.lie is Lie.DELETES_MORE:
             self.rows[type_] = self.rows[type_][1:]
+        if type_ == "bucket":
+            self._take_along(project)
         raise Reply(204)
+
+    def _take_along(self, project: str) -> None:
+        """Do what a delete must not do."""
+        match self.lie:
+            case Lie.TAKES_ANOTHERS:
+                self.rows["licence"] = [row for row in self.rows["licence"] if row["project_id"] == project]
+            case Lie.TAKES_UNDECLARED:
+                self.rows["licence"] = [row for row in self.rows["licence"] if row["project_id"] != project]
+            case Lie.TAKES_OTHERS_LATER:
+                for row in self.rows["bucket"]:
+                    if row["project_id"] != project:
+                        row["state"] = "deleting"
 
     def _delete_all(self, project: str, type_: str) -> None:
         if type_ != "bucket" and self.lie is not Lie.DELETES_ALL_UNDECLARED:

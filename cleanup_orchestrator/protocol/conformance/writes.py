@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
@@ -28,10 +28,35 @@ def _ids(subject: Subject, type_: ResourceType) -> set[str]:
     return {row["id"] for row in subject.rows(subject.project, type_.name)}
 
 
-def _neighbours(subject: Subject) -> dict[str, set[str]]:
-    """Return the ids of the second project, by type; empty without a second project."""
-    other = subject.options.other
-    return {type_.name: {row["id"] for row in subject.rows(other, type_.name)} for type_ in subject.types if other}
+#: Rows that are neither gone nor under deletion, by type and id.
+_Present = dict[str, dict[str, Row]]
+
+
+def _present(subject: Subject) -> dict[str, _Present]:
+    """Return what is present, by project: in the test project, and in the second one if it is named."""
+    found = {}
+    for project in filter(None, (subject.project, subject.options.other)):
+        found[project] = {type_.name: _present_rows(subject.rows(project, type_.name)) for type_ in subject.types}
+    return found
+
+
+def _present_rows(rows: list[Row]) -> dict[str, Row]:
+    return {row["id"]: row for row in rows if row.get("state", State.PRESENT) == State.PRESENT}
+
+
+def _taken_along(subject: Subject, type_: ResourceType) -> set[str]:
+    """Return the types that declare, directly or not, that they are deleted with a type."""
+    found, new = set[str](), {type_.name}
+    while new:
+        new = {one.name for one in subject.types if new.intersection(one.deleted_with)} - found
+        found |= new
+    return found
+
+
+def _lost(project: str, before: _Present, now: _Present) -> str:
+    """Return which resource of a project is present no more, as text; empty: each one still is."""
+    lost = ((name, id_) for name, rows in before.items() for id_ in sorted(rows.keys() - now[name].keys()))
+    return next((f"{name} {id_!r} of project {project} is gone or under deletion" for name, id_ in lost), "")
 
 
 class Deletes:
@@ -39,7 +64,7 @@ class Deletes:
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self._others = _neighbours(subject)
+        self._present = _present(subject)
         self._seen: dict[str, list[str]] = {}
         self._broken: dict[str, list[str]] = {}
 
@@ -116,76 +141,79 @@ class Deletes:
         member = self.subject.callers.member
         return member if type_.acts_on and own and member is not None else self.subject.callers.service
 
-    def _expect_untouched(self, type_: ResourceType, before: set[str], answer: Answer, but: str = "") -> None:
-        """Stop everything if a resource is gone that must not be.
+    def _expect_untouched(self, type_: ResourceType, answer: Answer, but: Collection[str] = ()) -> None:
+        """Stop everything if a resource of any type is gone, or is being deleted, that must not be.
 
-        :param but: the id of the resource that was to be deleted
-        :raises Halted: another one of the type is gone
+        :param but: the ids of the resources that were to be deleted; empty: the request must do nothing
+        :raises Halted: another one is gone
         """
-        if lost := sorted(before - _ids(self.subject, type_) - {but}):
-            raise Halted(f"{answer.seen}, and {type_.name} {lost[0]!r} of the test project is gone")
-        for name, ids in self._others.items():
-            if name != type_.name:
-                continue
-            rows = self.subject.rows(self.subject.options.other, name)
-            if lost := sorted(ids - {row["id"] for row in rows}):
-                raise Halted(f"{answer.seen}, and {name} {lost[0]!r} of project {self.subject.options.other} is gone")
-            self._seen.setdefault("delete-neighbours", []).append(
-                f"the second project still has its {len(ids)} resources of the type {name}"
-            )
+        before, self._present = self._present, _present(self.subject)
+        own, other = self.subject.project, self.subject.options.other
+        if other and (lost := _lost(other, before[other], self._present[other])):
+            self._broken.setdefault("delete-neighbours", []).append(f"{answer.seen}, and {lost}")
+            raise Halted(f"{answer.seen}, and {lost}")
+        along = _taken_along(self.subject, type_) if but else set()
+        for name, rows in before[own].items():
+            if name == type_.name:
+                stay = {id_: row for id_, row in rows.items() if id_ not in but}
+            elif but:  # `keep` may mean that the resource goes with the one that is deleted
+                stay = {} if name in along else {id_: row for id_, row in rows.items() if not row.get("keep")}
+            else:
+                stay = rows
+            if lost := _lost(own, {name: stay}, self._present[own]):
+                declare = f"; {name} does not declare that it is deleted with {type_.name}"
+                raise Halted(f"{answer.seen}, and {lost}{declare if but and name != type_.name else ''}")
+        for id_ in but:
+            self._present[own][type_.name].pop(id_, None)
+        if other and (number := sum(map(len, self._present[other].values()))):
+            self._seen["delete-neighbours"] = [f"the second project still has its {number} resources"]
 
     def _other_path(self, type_: ResourceType) -> str:
         rows = self._deletable(type_)
         if not rows or not type_.delete:
             return ""
-        before = _ids(self.subject, type_)
         seen = ""
         for project in filter(None, (self.subject.unknown_project, self.subject.options.other)):
             answer = self.subject.ask("DELETE", path("projects", project, type_.name, rows[0]["id"]))
-            self._expect_untouched(type_, before, answer)
+            self._expect_untouched(type_, answer)
             seen = self.subject.expect(answer, {404}, ProblemType.NOT_FOUND).seen
         return f"{seen}, and the resource is still there"
 
     def _unknown_id(self, type_: ResourceType) -> str:
         if not type_.delete:
             return ""
-        before = _ids(self.subject, type_)
         where = path("projects", self.subject.project, type_.name, self.subject.unknown_id)
         answer = self.subject.ask("DELETE", where)
-        self._expect_untouched(type_, before, answer)
+        self._expect_untouched(type_, answer)
         return self.subject.expect(answer, {404}, ProblemType.NOT_FOUND).seen
 
     def _empty_id(self, type_: ResourceType) -> str:
-        before = _ids(self.subject, type_)
         answer = self.subject.ask("DELETE", path("projects", self.subject.project, type_.name, ""))
-        self._expect_untouched(type_, before, answer)
+        self._expect_untouched(type_, answer)
         return self.subject.expect(answer, {400, 404, 405}).seen
 
     def _all_not_offered(self, type_: ResourceType) -> str:
         if type_.delete_all:
             return ""
-        before = _ids(self.subject, type_)
         answer = self.subject.ask("DELETE", path("projects", self.subject.project, type_.name))
-        self._expect_untouched(type_, before, answer)
+        self._expect_untouched(type_, answer)
         return self.subject.expect(answer, {405}, ProblemType.NOT_SUPPORTED).seen
 
     def _not_offered(self, type_: ResourceType) -> str:
         rows = self._deletable(type_)
         if type_.delete or not rows:
             return ""
-        before = _ids(self.subject, type_)
         answer = self.subject.ask("DELETE", path("projects", self.subject.project, type_.name, rows[0]["id"]))
-        self._expect_untouched(type_, before, answer)
+        self._expect_untouched(type_, answer)
         return self.subject.expect(answer, {405}, ProblemType.NOT_SUPPORTED).seen
 
     def _one(self, row: Row) -> Callable[[ResourceType], str]:
         """Return the delete of one resource."""
 
         def delete(type_: ResourceType) -> str:
-            before = _ids(self.subject, type_)
             where = path("projects", self.subject.project, type_.name, row["id"])
             answer = self.subject.ask("DELETE", where, self._sender(type_))
-            self._expect_untouched(type_, before, answer, but=row["id"])
+            self._expect_untouched(type_, answer, but={row["id"]})
             if answer.status == 409:
                 kinds = ProblemType.IN_USE, ProblemType.PROTECTED
                 found = answer.document.get("type") if isinstance(answer.document, dict) else None
@@ -218,9 +246,8 @@ class Deletes:
         expected = {row["id"] for row in self._deletable(type_)}
         if not expected:
             return ""
-        stay = _ids(self.subject, type_) - expected
         answer = self.subject.ask("DELETE", path("projects", self.subject.project, type_.name))
-        self._expect_untouched(type_, stay, answer)
+        self._expect_untouched(type_, answer, but=expected)
         self.subject.expect(answer, {202, 204})
         self._expect_gone(type_, expected, answer)
         return f"{answer.seen}, and {len(expected)} resources are gone"
@@ -306,20 +333,15 @@ def _drain(subject: Subject) -> str:
     project, where = subject.project, path("drains", subject.project)
     if _drained(subject, project):
         raise Unchecked(f"the test project is drained already; send DELETE {where}")
-    others = _neighbours(subject)
-    before = {type_.name: _ids(subject, type_) for type_ in subject.types}
+    before = _present(subject)
     try:
         for _ in range(2):
             answer = subject.expect(subject.ask("PUT", where), {204})
         if not _drained(subject, project):
             raise Broken(f"{answer.seen}, and GET {where} says that the project is not drained")
-        for name, ids in before.items():
-            if lost := sorted(ids - {row["id"] for row in subject.rows(project, name)}):
-                subject.halted = f"{answer.seen}, and {name} {lost[0]!r} is gone"
-                raise Broken(subject.halted)
-        for name, ids in others.items():
-            if lost := sorted(ids - {row["id"] for row in subject.rows(subject.options.other, name)}):
-                subject.halted = f"{answer.seen}, and {name} {lost[0]!r} of project {subject.options.other} is gone"
+        for owner, present in _present(subject).items():
+            if lost := _lost(owner, before[owner], present):
+                subject.halted = f"{answer.seen}, and {lost}"
                 raise Broken(subject.halted)
         if _drained(subject, subject.unknown_project):
             raise Broken(f"{answer.seen}, and project {subject.unknown_project} is drained, too")

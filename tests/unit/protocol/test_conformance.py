@@ -50,6 +50,9 @@ BREAKS = {
     Lie.ACCEPTED_AND_PRESENT: {9},
     Lie.DELETES_BY_ID: {9},
     Lie.DELETES_MORE: {9},
+    Lie.TAKES_ANOTHERS: {9},
+    Lie.TAKES_OTHERS_LATER: {9},
+    Lie.TAKES_UNDECLARED: {9},
     Lie.UNKNOWN_IS_DELETED: {9},
     Lie.DELETES_ALL_OF_EVERYONE: {9},
     Lie.DELETES_ALL_UNDECLARED: {9},
@@ -69,8 +72,8 @@ BREAKS = {
 }
 #: The lies with which a delete hits what it must not: then nothing else is deleted.
 HITS = {
-    Lie.DELETES_BY_ID, Lie.DELETES_MORE, Lie.DELETES_ALL_OF_EVERYONE, Lie.DELETES_ALL_UNDECLARED,
-    Lie.EMPTY_ID_DELETES_ALL, Lie.DRAIN_DELETES,
+    Lie.DELETES_BY_ID, Lie.DELETES_MORE, Lie.TAKES_ANOTHERS, Lie.TAKES_OTHERS_LATER, Lie.TAKES_UNDECLARED,
+    Lie.DELETES_ALL_OF_EVERYONE, Lie.DELETES_ALL_UNDECLARED, Lie.EMPTY_ID_DELETES_ALL, Lie.DRAIN_DELETES,
 }  # fmt: skip
 
 
@@ -180,6 +183,19 @@ def test_after_a_delete_that_hit_too_much_nothing_else_is_deleted(lie):
     service, findings = after_a_check(lie)
     assert "deletes stopped" in " ".join(finding.seen for finding in findings if finding.check.rule == 9)
     assert len(service.ids("hook", PROJECT)) == (0 if lie is Lie.DRAIN_DELETES else 3)
+
+
+#: The lies with which a delete hits the second project, and which resource of it.
+HITS_OTHERS = {Lie.TAKES_ANOTHERS: "licence", Lie.TAKES_OTHERS_LATER: "bucket", Lie.DELETES_ALL_OF_EVERYONE: "bucket"}
+
+
+@pytest.mark.parametrize("lie", HITS_OTHERS)
+def test_a_delete_that_hits_the_second_project_names_what_it_hit(lie):
+    _service, findings = after_a_check(lie)
+    (one,) = (finding for finding in findings if finding.check.name == "delete-neighbours")
+    assert one.verdict is Verdict.FAILED
+    assert f"{HITS_OTHERS[lie]} '{HITS_OTHERS[lie]}-22" in one.seen
+    assert f"of project {OTHER} is gone or under deletion" in one.seen
 
 
 @pytest.mark.parametrize("lie", [lie for lie, rules in BREAKS.items() if rules & {3, 4, 6, 7, 8, 12}])
