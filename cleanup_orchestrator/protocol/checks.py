@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from cleanup_orchestrator.protocol.documents import MOST_ROWS, Page, Resource, State, User
 
 #: Characters that the client accepts, as in ``schemas``.
-_TEXT, _ID, _PROJECT, _TIME, _MARKER = 1024, 255, 64, 64, 1024
+TEXT = 1024  #: the longest text
+_ID, _PROJECT, _TIME, _MARKER = 255, 64, 64, 1024
 _TAGS, _USERS = 1000, 100
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  #: the name of a type
-_FULL_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63}\.)?[a-z][a-z0-9_]{0,63}")
+#: the name of a type, with the type of another service or without
+FULL_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63}\.)?[a-z][a-z0-9_]{0,63}")
 _PROJECT_ID = re.compile(rf"[A-Za-z0-9-]{{1,{_PROJECT}}}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -69,7 +71,7 @@ def resource(found: Resource, project_id: str) -> Resource:
     _need(found.state in {*State}, f"{about} has the state {found.state!r}")
     _need(len(_string(found.created_at)) <= _TIME, f"{about}: created_at is too long")
     _need(len(_strings(found.tags)) <= _TAGS, f"{about} has more than {_TAGS} tags")
-    _need(all(len(tag) <= _TEXT for tag in found.tags), f"{about} has a tag of more than {_TEXT} characters")
+    _need(all(len(tag) <= TEXT for tag in found.tags), f"{about} has a tag of more than {TEXT} characters")
     for parent, id_ in found.part_of.items():
         _need(NAME.fullmatch(parent) is not None and is_id(id_), f"{about}: wrong part_of")
     return dataclasses.replace(
@@ -85,7 +87,7 @@ def resource(found: Resource, project_id: str) -> Resource:
 
 
 def _user(user: User, about: str) -> User:
-    right = _FULL_NAME.fullmatch(user.type) is not None and 0 < len(_string(user.id)) <= _ID
+    right = FULL_NAME.fullmatch(user.type) is not None and 0 < len(_string(user.id)) <= _ID
     _need(right and len(_string(user.project_id)) <= _PROJECT, f"{about}: wrong used_by")
     return dataclasses.replace(user, name=_text(user.name))
 
@@ -96,7 +98,7 @@ def _need(condition: bool, otherwise: str) -> None:
 
 
 def _text(value: object) -> str:
-    return _string(value)[:_TEXT].encode(errors="replace").decode()
+    return _string(value)[:TEXT].encode(errors="replace").decode()
 
 
 def _strings(values: Iterable[object]) -> tuple[str, ...]:

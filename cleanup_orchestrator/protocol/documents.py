@@ -7,6 +7,7 @@ alone, so that a service that imports it imports nothing else. ``schemas`` has t
 from __future__ import annotations
 
 import dataclasses
+import graphlib
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -85,6 +86,20 @@ class Capabilities:
     service_type: str  #: its type in Keystone's catalog
     types: tuple[ResourceType, ...]
     drain: bool = False  #: whether it can refuse new resources of a project
+
+    def own_after(self, type_: ResourceType) -> tuple[str, ...]:
+        """Return the types of the same service that must be gone before a type."""
+        own = f"{self.service_type}."
+        return tuple(name.removeprefix(own) for name in type_.after if name.startswith(own) or "." not in name)
+
+    def in_order(self) -> list[ResourceType]:
+        """Return the types so that what must be gone before comes first.
+
+        :raises graphlib.CycleError: there is no such order
+        """
+        types = {type_.name: type_ for type_ in self.types}
+        graph = {name: [other for other in self.own_after(type_) if other in types] for name, type_ in types.items()}
+        return [types[name] for name in graphlib.TopologicalSorter(graph).static_order()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document."""

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
+import graphlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from cleanup_orchestrator.protocol.checks import NAME
-from cleanup_orchestrator.protocol.documents import Capabilities, Page, ProblemType, Resource
+from cleanup_orchestrator.protocol.checks import FULL_NAME, NAME, TEXT
+from cleanup_orchestrator.protocol.documents import Capabilities, Page, ProblemType, Resource, ResourceType
 
 _SERVICE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -123,8 +124,13 @@ class Provider:
             raise ValueError(f"{self.capabilities.service_type!r} is not a type of a service")
         if wrong := [name for name in names if not NAME.fullmatch(name) or names.count(name) > 1]:
             raise ValueError(f"malformed or repeated names of types: {', '.join(wrong)}")
-        if unknown := {parent for type_ in types for parent in type_.deleted_with} - {*names}:
-            raise ValueError(f"deleted_with names unknown types: {', '.join(sorted(unknown))}")
+        for type_ in types:
+            if wrong := [*_defects(type_, self.capabilities)]:
+                raise ValueError(f"{type_.name}: {wrong[0]}")
+        try:
+            self.capabilities.in_order()
+        except graphlib.CycleError as error:
+            raise ValueError(f"after has a circle: {', '.join(error.args[1])}") from error
         self._need("delete_all", any(type_.delete_all for type_ in types))
         self._need("delete_acting", any(type_.acts_on and type_.delete for type_ in types))
         for name in ("drain", "undrain", "is_drained"):
@@ -136,3 +142,26 @@ class Provider:
             raise ValueError(f"the capabilities offer what needs the function {name}")
         if not offered and getattr(self, name) is not None:
             raise ValueError(f"the capabilities do not offer what the function {name} does")
+
+
+def _defects(type_: ResourceType, capabilities: Capabilities) -> Iterator[str]:
+    """Yield what is wrong with a type: its document would be refused, or its deletions would wait forever."""
+    names = {one.name for one in capabilities.types}
+    for field in ("description", "acts_on"):
+        if not isinstance(text := getattr(type_, field), str) or len(text) > TEXT:
+            yield f"{field} has more than {TEXT} characters, or is no text"
+    for field in ("after", "deleted_with"):
+        if not isinstance(getattr(type_, field), tuple):
+            yield f"{field} is no tuple"
+            return
+    malformed = [name for name in type_.after if not FULL_NAME.fullmatch(name)]
+    if unknown := malformed or [name for name in capabilities.own_after(type_) if name not in names]:
+        yield f"after names unknown types: {', '.join(unknown)}"
+    if unknown := sorted({*type_.deleted_with} - names):
+        yield f"deleted_with names unknown types: {', '.join(unknown)}"
+    if type_.name in type_.deleted_with:
+        yield f"{type_.name} is deleted with itself"
+    if type_.acts_on and type_.delete_all:
+        yield "acts_on and delete_all exclude each other: one call would act on what users wrote, without their token"
+    if type_.delete_all and not type_.delete:
+        yield "delete_all without delete: no call deletes it"

@@ -46,6 +46,7 @@ class Lie(StrEnum):
     NO_TYPES = "no-types"  #: the capabilities lack the field `types`
     OTHER_SERVICE = "other-service"  #: the capabilities name another service type
     UNKNOWN_AFTER = "unknown-after"  #: `after` names a type that the service does not have
+    ACTS_FOR_ALL = "acts-for-all"  #: a type declares both `acts_on` and `delete_all`
     # rule 4
     NO_OWNER = "no-owner"  #: rows have no project_id
     FOREIGN_ROWS = "foreign-rows"  #: the list of a project has the rows of another one, too
@@ -278,6 +279,8 @@ class Service:
         types: list[Any] = copy.deepcopy(list(TYPES))
         if self.lie is Lie.UNKNOWN_AFTER:
             types[0]["after"] = ["screw"]
+        if self.lie is Lie.ACTS_FOR_ALL:
+            types[NAMES.index("hook")]["delete_all"] = True
         service_type = "other-storage" if self.lie is Lie.OTHER_SERVICE else SERVICE_TYPE
         document = {"protocol": "project-resources", "version": "1.0", "service_type": service_type, "drain": True}
         return document if self.lie is Lie.NO_TYPES else {**document, "types": types}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterator
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
 from cleanup_orchestrator.protocol.conformance.subject import Row, Send, Subject, path, without_owner, wrong
-from cleanup_orchestrator.protocol.documents import ProblemType, ResourceType
+from cleanup_orchestrator.protocol.documents import ProblemType
 
 #: The most rows of a type that are shown one by one.
 _SHOWN = 20
@@ -39,35 +38,21 @@ def _service_type(subject: Subject) -> str:
     return f"GET / and the catalog name {found!r}"
 
 
-def _own_names(subject: Subject, type_: ResourceType) -> Iterator[str]:
-    """Yield the types of the same service that must be gone before a type."""
-    own = f"{subject.capabilities.service_type}."
-    for name in type_.after:
-        if name.startswith(own) or "." not in name:
-            yield name.removeprefix(own)
-
-
-def in_order(subject: Subject) -> list[ResourceType]:
-    """Return the types so that what must be gone before comes first.
-
-    :raises graphlib.CycleError: there is no such order
-    """
-    types = {type_.name: type_ for type_ in subject.types}
-    graph = {name: [other for other in _own_names(subject, type_) if other in types] for name, type_ in types.items()}
-    return [types[name] for name in graphlib.TopologicalSorter(graph).static_order()]
-
-
 def _type_names(subject: Subject) -> str:
     names = [type_.name for type_ in subject.types]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Broken(f"GET / has two types with the name {twice[0]!r}")
     for type_ in subject.types:
-        if unknown := [name for name in (*_own_names(subject, type_), *type_.deleted_with) if name not in names]:
+        if unknown := [
+            name for name in (*subject.capabilities.own_after(type_), *type_.deleted_with) if name not in names
+        ]:
             raise Broken(f"GET /: the type {type_.name!r} refers to {unknown[0]!r}, which the service does not have")
         if type_.name in type_.deleted_with:
             raise Broken(f"GET /: the type {type_.name!r} is deleted with itself")
+        if type_.acts_on and type_.delete_all:
+            raise Broken(f"GET /: the type {type_.name!r} has `acts_on` and `delete_all`: no member may call it")
     try:
-        in_order(subject)
+        subject.capabilities.in_order()
     except graphlib.CycleError as error:
         raise Broken(f"GET /: `after` has a circle: {', '.join(error.args[1])}") from error
     return f"{len(names)} types, each reference leads to a type"
@@ -297,7 +282,7 @@ CHECKS = (
     Check(
         3,
         "type-names",
-        "Names of types are unique, and `after` and `deleted_with` refer to types without a circle.",
+        "Names of types are unique, and the declarations refer to types without a circle, and suit each other.",
         "deletions would wait for a type that never becomes empty",
         _type_names,
     ),

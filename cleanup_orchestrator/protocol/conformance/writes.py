@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
-from cleanup_orchestrator.protocol.conformance.reads import in_order
 from cleanup_orchestrator.protocol.conformance.subject import Answer, Row, Send, Subject, deletable, path, wrong
 from cleanup_orchestrator.protocol.documents import ProblemType, ResourceType, State
 
@@ -111,7 +110,7 @@ class Deletes:
                 self._run("delete-empty-id", self._empty_id, type_)
                 self._run("delete-all-not-offered", self._all_not_offered, type_)
                 self._run("delete-not-offered", self._not_offered, type_)
-            for type_ in sorted(in_order(self.subject), key=operator.attrgetter("project_setting")):
+            for type_ in sorted(self.subject.capabilities.in_order(), key=operator.attrgetter("project_setting")):
                 if type_.delete and not type_.deleted_with:
                     self._delete(type_)
             for type_ in self.subject.types:
@@ -124,7 +123,7 @@ class Deletes:
         if first is None or not self._run("delete", self._one(first), type_):
             return
         self._run("delete-again", self._again(first), type_)
-        if type_.delete_all and not type_.acts_on and not self._run("delete-all", self._all, type_):
+        if type_.delete_all and not self._run("delete-all", self._all, type_):
             return
         for row in self._deletable(type_):
             if not self._run("delete", self._one(row), type_):
