@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, read_only
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, origin, read_only
 from cleanup_orchestrator.cmd.schema import PROG, ManageError
 from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import CleanupError, WriteRefused
@@ -57,13 +57,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "url", metavar="URL", help=f"base URL of the protocol, or the service's endpoint (then {PATH} is appended)"
+        "url",
+        metavar="URL",
+        type=_url,
+        help=f"base URL of the protocol, or the service's endpoint (then {PATH} is appended)",
     )
     parser.add_argument("--cloud", required=True, metavar="NAME", help=f"cloud of a user with the role {ROLE}")
     parser.add_argument("--as-member", metavar="NAME", help="cloud of a user without that role (rule 2)")
     parser.add_argument("--project", default="", metavar="ID", help="test project (rules 4 to 9)")
     parser.add_argument("--other-project", default="", metavar="ID", help="second project (rules 4, 8, 9)")
-    parser.add_argument("--without-backend", metavar="URL", help="an instance whose backend does not answer (rule 5)")
+    parser.add_argument(
+        "--without-backend", metavar="URL", type=_url, help="an instance whose backend does not answer (rule 5)"
+    )
     parser.add_argument("--service-type", metavar="TYPE", help="default: that of the catalog's endpoint with this URL")
     parser.add_argument(
         "--delete",
@@ -79,6 +84,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long a delete that was accepted may take (default: 60)",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def _url(text: str) -> str:
+    """Return the URL that an argument names; argparse reports the error."""
+    parts = urlsplit(text) if origin(text) else None
+    if parts is None or not parts.hostname or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as https://widgets.example.org/v1")
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -176,13 +189,17 @@ def _session(cloud: str, guard: Guard, trusted: Sequence[str]) -> GuardedSession
 
 
 def _service_type(session: GuardedSession, url: str) -> str:
-    """Return the service type of the catalog's endpoint that a URL is at or below; empty: there is none."""
+    """Return the service type of the catalog's endpoint that a URL is at or below; empty: there is none.
+
+    If the URL is below several endpoints, the longest one counts.
+    """
+    found = {"": ""}
     for service in session.auth.get_access(session).service_catalog.catalog:
         for endpoint in service.get("endpoints", ()):
             own = str(endpoint.get("url", "")).rstrip("/")
             if own and (url == own or url.startswith(f"{own}/")):
-                return str(service["type"])
-    return ""
+                found[own] = str(service["type"])
+    return found[max(found, key=len)]
 
 
 # -- the command

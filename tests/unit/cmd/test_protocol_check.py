@@ -22,14 +22,16 @@ TOKENS = {**liars.TOKENS, USERS["root"]: liars.Identity(frozenset({"admin", "ser
 class Keystone:
     """Issues a token for each user, with a catalog."""
 
-    def __init__(self):
-        self.endpoint = ""
+    def __init__(self, before=()):
+        self.endpoint, self.before = "", before
 
     def __call__(self, environ, start_response):
         body = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
         name = body["auth"]["identity"]["password"]["user"]["name"]
         identity = TOKENS[USERS[name]]
-        catalog = [{"type": liars.SERVICE_TYPE, "name": "", "endpoints": [self.public(self.endpoint)]}]
+        root = self.endpoint.removesuffix("/storage")
+        urls = [*((type_, root + path) for type_, path in self.before), (liars.SERVICE_TYPE, self.endpoint)]
+        catalog = [{"type": type_, "name": "", "endpoints": [self.public(url)]} for type_, url in urls]
         token = {
             "expires_at": "2999-01-01T00:00:00.000000Z",
             "issued_at": "2020-01-01T00:00:00.000000Z",
@@ -56,8 +58,8 @@ def no_retries(monkeypatch):
 def check(tmp_path, monkeypatch, capsys):
     """Return a function that runs the command against a service and returns exit code, output and errors."""
 
-    def run(service, *arguments, below=""):
-        keystone = Keystone()
+    def run(service, *arguments, below="", before=()):
+        keystone = Keystone(before)
         with liars.serve(keystone, endpoint="/v3") as identity, liars.serve(service) as url:
             keystone.endpoint = url
             clouds = {
@@ -155,6 +157,24 @@ def test_wrong_usage_is_one_line_and_code_2(check, case, monkeypatch):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert {method for method, _path in service.requests} <= {"GET"}
+
+
+@pytest.mark.parametrize(
+    "url", ["", "widgets.example.org", "http://", "ftp://x", "http://[::1", "http://x?y=1", "http://x#y"]
+)
+@pytest.mark.parametrize("before", [(), ("https://widgets.example.org", "--without-backend")])
+def test_a_malformed_url_is_wrong_usage(capsys, before, url):
+    with pytest.raises(SystemExit) as ended:
+        manage.main(["protocol", "check", "--cloud", "widgets", *before, url])
+    assert ended.value.code == 2
+    assert f"{url!r} is not a URL such as https://widgets.example.org/v1" in capsys.readouterr().err
+
+
+def test_the_service_type_is_that_of_the_longest_url_in_the_catalog(check):
+    """Another service of the catalog has the root of the host."""
+    code, out, _err = check(filled(), "--format", "json", before=[("web-site", "")])
+    finding = next(one for one in json.loads(out)["checks"] if one["check"] == "service-type")
+    assert (code, finding["seen"]) == (0, "GET / and the catalog name 'storage'")
 
 
 @pytest.mark.parametrize("argument", ["--cloud", "--as-member"])
