@@ -329,7 +329,7 @@ def test_a_plugin_that_is_not_installed_is_named_by_its_module(module, capsys, r
 @pytest.mark.parametrize(
     ("reference", "text"),
     [
-        ("nothing", "no entry point 'nothing' is installed; there are: block-storage, "),
+        ("nothing", "no entry point 'nothing' is installed; there are: "),
         ("plugins_of_a_vendor:OTHER", "is int, and must be a Service"),
         ("plugins_of_a_vendor:MISSING", "does not load: AttributeError"),
         ("no.such.module:SERVICE", "does not load: ModuleNotFoundError"),
