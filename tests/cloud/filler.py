@@ -20,6 +20,7 @@ import openstack.connection
 
 from tests.cloud.fillings import (
     alarm,
+    backup,
     block_storage,
     compute,
     container_infra,
@@ -223,6 +224,7 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
 #: The same for the services that are in no other cloud than that of their test file.
 FURTHER: dict[str, tuple[Kind, ...]] = {
     "alarm": alarm.KINDS,
+    "backup": backup.KINDS,
     "message": message.KINDS,
     "workflow": workflow.KINDS,
 }

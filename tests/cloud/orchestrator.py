@@ -38,6 +38,22 @@ retry_cap = 4
 delete_shared_images = true
 """
 
+JANITOR = """
+[janitor]
+auth_type = password
+auth_url = {auth_url}
+username = orchestrator-janitor
+password = orchestrator
+user_domain_id = default
+"""
+
+
+def janitor(cloud: Cloud) -> str:
+    """Make the user of the janitor, without any role, and return its options."""
+    user = {"name": "orchestrator-janitor", "password": "orchestrator", "domain_id": "default"}
+    cloud.admin.ensure("users", "user", user, domain_id="default")
+    return JANITOR.format(auth_url=cloud.auth_url)
+
 
 class Orchestrator:
     """Engine and workers in this process, with methods for tests."""

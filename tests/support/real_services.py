@@ -25,6 +25,7 @@ TURNS = (
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
+    | _cloud("backup")
     | _functional("chaos"),
 )
 #: All of them.
@@ -32,6 +33,7 @@ IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
 _SERVICES = {
     "alarm": ("alarm", "aodh"),
+    "backup": ("backup", "freezer"),
     "block_storage": ("block_storage", "cinder"),
     "compute": ("compute", "nova"),
     "container_infra": ("container_infrastructure_management", "magnum"),

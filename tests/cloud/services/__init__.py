@@ -13,6 +13,7 @@ from tests.cloud.services import (
     barbican,
     cinder,
     designate,
+    freezer,
     glance,
     heat,
     keystone,
@@ -65,13 +66,14 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "neutron-addons": neutron.with_addons,  # in place of neutron
     "mistral": mistral.service,
     "zaqar": zaqar.service,
+    "freezer": freezer.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 #: The services of the whole cloud.
 WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
 #: The services that work without RabbitMQ: they send nothing from one process to another.
-NO_BUS = (*LIGHT, "placement", "aodh", "mistral", "neutron-addons", "zaqar")
+NO_BUS = (*LIGHT, "placement", "aodh", "freezer", "mistral", "neutron-addons", "zaqar")
 
 
 def clouds_yaml(site: Site) -> str:

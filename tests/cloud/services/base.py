@@ -38,6 +38,7 @@ PORT_OFFSETS = {
     "aodh": 13,
     "mistral": 14,
     "zaqar": 16,
+    "freezer": 17,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,

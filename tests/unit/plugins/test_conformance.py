@@ -35,6 +35,7 @@ def service(*types):
 def test_the_services_that_come_along_are_there():
     assert set(INSTALLED.services) == {
         "alarm",
+        "backup",
         "block-storage",
         "compute",
         "container-infrastructure-management",

@@ -94,8 +94,8 @@ WAITS = [
     ("key-manager.order", "key-manager.container", "an order under way makes secrets"),
     ("key-manager.container", "key-manager.secret", "a container names its secrets"),
     *((name, "identity.trust", "it acts through a trust")
-      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "workflow.cron_trigger",
-                   "workflow.event_trigger", "message.subscription")),
+      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "backup.job",
+                   "workflow.cron_trigger", "workflow.event_trigger", "message.subscription")),
     ("workflow.cron_trigger", "workflow.execution", "it starts executions"),
     ("workflow.action", "workflow.workbook", "its namespace is known by workbooks and workflows"),
     ("workflow.action", "workflow.workflow", "its namespace is known by workbooks and workflows"),
