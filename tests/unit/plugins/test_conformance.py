@@ -114,6 +114,12 @@ def test_what_breaks_the_contract_is_named(change, problem):
     assert any(problem in line for line in found), found
 
 
+@pytest.mark.parametrize("type_", ["no-such-service", "gnocchi"])
+def test_a_service_type_that_no_service_is_registered_with_is_named(type_):
+    plugin = dataclasses.replace(service(GOOD), service_type=type_)
+    assert conformance.problems(plugin) == [f"{type_} is not an official service type of os-service-types"]
+
+
 @pytest.mark.parametrize("paging", ["none", "links", "pages", "offset", "marker"])
 def test_every_paging_that_a_list_can_follow_is_accepted(paging):
     ports = Rest("network", "/ports", key="ports", query={"project_id": "{project_id}"}, paging=paging)
