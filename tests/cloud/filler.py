@@ -30,6 +30,7 @@ from tests.cloud.fillings import (
     key_manager,
     load_balancer,
     message,
+    metric,
     network,
     object_store,
     orchestration,
@@ -226,5 +227,6 @@ FURTHER: dict[str, tuple[Kind, ...]] = {
     "alarm": alarm.KINDS,
     "backup": backup.KINDS,
     "message": message.KINDS,
+    "metric": metric.KINDS,
     "workflow": workflow.KINDS,
 }

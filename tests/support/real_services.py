@@ -25,7 +25,7 @@ TURNS = (
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
-    | _cloud("backup")
+    | _cloud("backup", "metric")
     | _functional("chaos"),
 )
 #: All of them.
@@ -43,6 +43,7 @@ _SERVICES = {
     "key_manager": ("key_manager", "barbican"),
     "load_balancer": ("load_balancer", "octavia"),
     "message": ("message", "zaqar"),
+    "metric": ("metric", "gnocchi"),
     "network": ("network", "neutron"),
     "network_addons": ("network", "neutron"),
     "object_store": ("object_store", "swift"),

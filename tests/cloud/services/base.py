@@ -37,6 +37,7 @@ PORT_OFFSETS = {
     "magnum": 12,
     "aodh": 13,
     "mistral": 14,
+    "gnocchi": 15,
     "zaqar": 16,
     "freezer": 17,
     "swift-account": 20,

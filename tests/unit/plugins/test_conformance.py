@@ -45,6 +45,7 @@ def test_the_services_that_come_along_are_there():
         "key-manager",
         "load-balancer",
         "message",
+        "metric",
         "network",
         "object-store",
         "orchestration",
