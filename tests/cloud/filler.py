@@ -19,6 +19,7 @@ import openstack
 import openstack.connection
 
 from tests.cloud.fillings import (
+    accelerator,
     alarm,
     backup,
     block_storage,
@@ -224,6 +225,7 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
 }
 #: The same for the services that are in no other cloud than that of their test file.
 FURTHER: dict[str, tuple[Kind, ...]] = {
+    "accelerator": accelerator.KINDS,
     "alarm": alarm.KINDS,
     "backup": backup.KINDS,
     "message": message.KINDS,

@@ -20,6 +20,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
+    | _cloud("accelerator")
     | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
@@ -32,6 +33,7 @@ TURNS = (
 IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
 _SERVICES = {
+    "accelerator": ("accelerator", "cyborg"),
     "alarm": ("alarm", "aodh"),
     "backup": ("backup", "freezer"),
     "block_storage": ("block_storage", "cinder"),

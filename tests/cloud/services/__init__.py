@@ -12,6 +12,7 @@ from tests.cloud.services import (
     aodh,
     barbican,
     cinder,
+    cyborg,
     designate,
     freezer,
     glance,
@@ -69,6 +70,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "zaqar": zaqar.service,
     "freezer": freezer.service,
     "gnocchi": gnocchi.service,
+    "cyborg": cyborg.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")

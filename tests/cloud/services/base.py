@@ -40,6 +40,7 @@ PORT_OFFSETS = {
     "gnocchi": 15,
     "zaqar": 16,
     "freezer": 17,
+    "cyborg": 18,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,

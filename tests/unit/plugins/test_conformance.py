@@ -34,6 +34,7 @@ def service(*types):
 
 def test_the_services_that_come_along_are_there():
     assert set(INSTALLED.services) == {
+        "accelerator",
         "alarm",
         "backup",
         "block-storage",

@@ -78,6 +78,7 @@ WAITS = [
     *(("compute.server", name, "attached, bound, booted from it, or shelved into it")
       for name in ("block-storage.volume", "network.port", "network.trunk", "network.security_group", "image.image",
                    "key-manager.secret")),
+    ("compute.server", "accelerator.accelerator_request", "only Nova may delete one that is bound to a server"),
     ("compute.server", "placement.usage", "its allocations are its own"),
     ("block-storage.backup", "object-store.container", "its row cannot be deleted without the chunks"),
     ("image.image", "object-store.container", "its data may be kept there"),

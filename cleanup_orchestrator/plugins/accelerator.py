@@ -1,0 +1,84 @@
+"""Cyborg: accelerator requests that no server uses any more.
+
+Nova makes the requests of a server, binds them to it, and deletes them with it. Only Nova may delete a bound request.
+So servers are deleted first. Here only requests are deleted that are bound to no server.
+
+Devices, deployables and device profiles are the operator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    ProjectDefinition,
+    Reason,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    Verdict,
+    blocker,
+    exceptions,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+TYPE = "accelerator"
+
+_REQUESTS = Rest(TYPE, "/accelerator_requests", key="arqs")
+
+
+def _list(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the requests of all projects, which Cyborg shows to callers with the role admin.
+
+    It has no call that it answers to admins only: by default it shows even the devices to the members of any project.
+
+    :raises ForbiddenException: without this role, Cyborg would show the requests of the token's project
+    """
+    if "admin" not in connection.session.auth.get_access(connection.session).role_names:
+        raise exceptions.ForbiddenException("the token has no role admin: Cyborg shows it one project", http_status=403)
+    yield from _REQUESTS.rows(connection, project)
+
+
+def _explain_bound(connection: Connection, project: ProjectDefinition, request: Resource) -> Verdict | None:
+    """Name the server that a request is bound to."""
+    server = request.data.get("instance_uuid")
+    if not server:
+        return None
+    return Verdict(
+        Reason.IN_USE,
+        "it is bound to a server: only Nova may delete it, with the server. If there is no such server any more, an "
+        "operator must delete it with a service token",
+        (blocker("compute.server", server, project.id),),
+    )
+
+
+SERVICE = Service(
+    service_type=TYPE,
+    contract_version=1,
+    after=(*CONTROLLERS, "compute.server"),
+    roles="admin on one project: with it Cyborg lists and deletes the requests of all projects",
+    types=(
+        ResourceType(
+            name="accelerator_request",
+            list=_list,
+            all_projects=_list,
+            show=Rest(TYPE, "/accelerator_requests/{id}"),
+            delete=Rest(TYPE, "/accelerator_requests?arqs={id}", method="DELETE"),
+            id="uuid",
+            title="device_profile_name",
+            explain=_explain_bound,
+            unfiltered="Cyborg lists the requests of all projects to an admin, on one page and without a filter",
+            source="GET, DELETE /v2/accelerator_requests; cyborg api/controllers/v2/arqs.py, objects/ext_arq.py, "
+            "policies/arqs.py",
+            note="To callers without the role admin Cyborg lists only the requests of the token's project. It looks "
+            "for the role of this name, whatever its policy says. So the role is looked for in the token before the "
+            "list. Bound requests were not met with a real device: a test wrote the server into the database.",
+        ),
+    ),
+)
