@@ -34,7 +34,7 @@ MUTATIONS = (
     Mutation(
         "A project's id that is spelt otherwise is another project",
         LISTING,
-        'if resource.owner.replace("-", "") == project.id.replace("-", ""):',
+        "if _letters(resource.owner) == _letters(project.id):",
         "if False:",
         tests("worker/sweep"),
     ),

@@ -154,9 +154,14 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
     """
     if resource.owner is None:  # a shared listing contains rows that belong to no project
         return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
-    if resource.owner.replace("-", "") == project.id.replace("-", ""):  # the same id in another spelling
+    if _letters(resource.owner) == _letters(project.id):  # the same id in another spelling
         return f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
     return ""
+
+
+def _letters(id_: str) -> str:
+    """Return an id without what its spellings differ in: hyphens, and the case of letters."""
+    return id_.replace("-", "").lower()
 
 
 def _telling(leftover: Leftover) -> tuple[bool, bool, bool, Reason]:
