@@ -150,7 +150,7 @@ def _matters(step: Step, other: Step) -> bool:
     if step.project_setting:  # everything else is proven gone by then: settings wait for settings only
         return other.project_setting and other.name in step.after
     if other.kind is StepKind.UNSUPPORTED:
-        return EVERYTHING in step.after or any(name.split(".")[0] == other.service for name in step.after)
+        return EVERYTHING in step.after or any(name.rpartition(".")[0] == other.service for name in step.after)
     if other.kind is not StepKind.SWEEP or other.project_setting:
         return False
     return other.name in step.after or (EVERYTHING in step.after and EVERYTHING not in other.after)

@@ -805,7 +805,7 @@ MUTATIONS = (
         "A service without a plugin holds up nothing that waits for it",
         ORDERING,
         "    if other.kind is StepKind.UNSUPPORTED:\n        return EVERYTHING in step.after or any("
-        'name.split(".")[0] == other.service for name in step.after)\n',
+        'name.rpartition(".")[0] == other.service for name in step.after)\n',
         "",
         tests("core/dependencies"),
     ),

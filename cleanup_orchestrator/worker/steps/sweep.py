@@ -253,7 +253,7 @@ class Sweep(StepRunner):
 
     def _left_of(self, name: str) -> list[Leftover]:
         """Return what is stored as left of a type of this region."""
-        service, _, type_ = name.partition(".")
+        service, _, type_ = name.rpartition(".")
         rows = self.context.store.leftovers(
             self.deletion.id, cycles.MOST, region=self.step.region, service=service, type=type_
         )

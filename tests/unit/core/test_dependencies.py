@@ -71,6 +71,13 @@ def test_a_step_waits_for(others, waits, why):
     assert dependencies.waits_for(NET, [NET, *others], 1) == waits, why
 
 
+@pytest.mark.parametrize(("unsupported", "waits"), [("vendor.two", ("vendor.two.",)), ("vendor", ())])
+def test_a_type_of_a_second_service_waits_for_that_service_and_not_for_the_first(unsupported, waits):
+    part = dataclasses.replace(NET, service="vendor.two", type="part", after=("vendor.two.widget",))
+    other = dataclasses.replace(PORT, kind=StepKind.UNSUPPORTED, service=unsupported, type="")
+    assert dependencies.waits_for(part, [part, other], 1) == waits
+
+
 PARTLY = dataclasses.replace(NET, needed_by=("network.port",))
 LEFT = dataclasses.replace(gone(PORT), outcome=Outcome.LEFTOVERS, reason="in_use", remaining=1)
 

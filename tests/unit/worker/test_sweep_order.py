@@ -4,6 +4,7 @@ import dataclasses
 import random
 import threading
 import time
+import types
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import cycles, deleting
 from tests.support import sweeps
+from tests.unit.world import deletion, sweep_step
 
 US = ProjectDefinition("us", "Us", "default", "R1")
 NAME = "network.thing"
@@ -228,3 +231,12 @@ def test_a_long_cycle_names_some_of_its_members():
     told = cycles.with_cycles(result, "a.a", "us", lambda name: [])
     assert "n-9 -> ... (20 more) -> n-0; remove" in told.leftovers[0].message
     assert all("it is part of a cycle" in one.message for one in told.leftovers)
+
+
+def test_what_is_left_of_a_second_service_of_a_type_is_found():
+    """Its type has a dot itself."""
+    asked = []
+    store = types.SimpleNamespace(leftovers=lambda *_, service, type, **_other: asked.append((service, type)) or [])
+    context = types.SimpleNamespace(store=store, worker=None, deletion=deletion(), step=sweep_step("network.port"))
+    Sweep(context)._left_of("vendor.two.widget")
+    assert asked == [("vendor.two", "widget")]
