@@ -155,6 +155,13 @@ MUTATIONS = (
         ASKING,
     ),
     Mutation(
+        "The lists of its old types prove a service empty that does not say which it has now",
+        "cleanup_orchestrator/worker/steps/survey.py",
+        "if answer.answered_by is AnsweredBy.PROTOCOL and answer.message and service is not None:",
+        "if False:",
+        tests("worker/survey"),
+    ),
+    Mutation(
         "A service without any type owns nothing",
         DISCOVERY,
         "if not names:",

@@ -262,7 +262,7 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
     """Yield the steps for an entry of the catalog, also those that a waiver skips.
 
     A service that spoke the protocol and does not any more has its types, too: those that an earlier survey found stay,
-    because what they hold is not gone.
+    because what they hold is not gone. One that does not answer now has its types, and a step that blocks.
 
     :param base: a step in the entry's region
     :param gone: whether Keystone does not know the project
@@ -286,6 +286,11 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
                 yield dataclasses.replace(base, kind=StepKind.HALT, type=type_.name, token=type_.token)
     elif waived:
         yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED)
+    if answer.answered_by is AnsweredBy.PROTOCOL and answer.message and service is not None:
+        # Its types are those of an earlier answer. It may have another type by now, so that empty lists prove nothing.
+        yield dataclasses.replace(
+            base, kind=StepKind.UNSUPPORTED, reason=str(Reason.UNREACHABLE), message=answer.message
+        )
     if answer.answered_by is AnsweredBy.UNSUPPORTED or (service is None and answer.answered_by in _LISTED):
         reason, message = str(Reason.NO_PLUGIN), answer.message or f"nothing lists {answer.service_type}"
         yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED, reason=reason, message=message)

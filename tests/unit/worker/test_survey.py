@@ -305,6 +305,7 @@ def test_a_catalog_without_any_endpoint_is_no_catalog():
 # ------------------------------------------------------------------------- services that answer over the protocol
 VENDOR = Capabilities("vendor", (Declared("widget"), Declared("part", after=("widget", "network.port"))))
 SPEAKS = catalog.ProtocolStatus(True, True, ("widget", "part"), "http://vendor")
+SILENT = dataclasses.replace(SPEAKS, message="it does not answer")
 SPOKE = dataclasses.replace(SPEAKS, usable=False, message="it answered before")
 NEVER = catalog.ProtocolStatus(message="it does not speak the protocol")
 WITH_VENDOR = Registry([*REGISTRY.services.values(), plugin_of(VENDOR, "http://vendor")])
@@ -356,6 +357,15 @@ def test_a_service_that_spoke_before_blocks_and_keeps_the_steps_that_are_known(s
     unsupported = [step for step in found if step.kind is StepKind.UNSUPPORTED]
     assert [step.reason for step in unsupported] == (["no_plugin"] if "" in types else [])
     assert all(status.message in step.message for step in unsupported)
+
+
+def test_a_service_that_does_not_say_which_types_it_has_now_is_not_proven_empty_by_the_lists_of_its_old_types():
+    """It may have a new type, and answer for the old ones."""
+    found = {step.type: step for step in of_vendor(Protocol(SILENT))}
+    assert {name: step.kind for name, step in found.items()} == {
+        "widget": StepKind.SWEEP, "part": StepKind.SWEEP, "": StepKind.UNSUPPORTED,
+    }  # fmt: skip
+    assert (found[""].reason, found[""].message) == ("unreachable", "it does not answer")
 
 
 def test_a_service_whose_types_cannot_be_found_is_unsupported_and_not_empty():
