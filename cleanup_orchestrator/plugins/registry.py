@@ -18,7 +18,7 @@ from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 NAMESPACE = "cleanup_orchestrator.services"
 #: The part of the manual about the versions of the contract.
 MANUAL = "Plugins: Versions of the contract"
-_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class InvalidPlugin(CleanupError):
@@ -134,7 +134,7 @@ class Registry:
         official = ServiceTypes()
         graph: dict[str, set[str]] = {}
         for name, (service, type_) in known.items():
-            if not _NAME.match(type_.name):
+            if not _NAME.fullmatch(type_.name):
                 text = f"{name}: a type's name is lower case letters, digits and underscores"
                 raise InvalidPlugin(text, service.service_type)
             own, edges = service.service_type, set[str]()
