@@ -26,7 +26,7 @@ from cleanup_orchestrator.cloud import protocol_options
 from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, Entry, ProtocolStatus, official
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.errors import BadAnswer, NoServiceToken, classify
+from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.plugins.registry import Registry, combine
 from cleanup_orchestrator.protocol import calls, schemas
@@ -109,7 +109,10 @@ class Discovery:
             for name, why in self._combined(region, rows.values())[1].items()
         }
         return {
-            place: self._status(rows.get(place), refused.get(place, ""), trouble, bool(urls[place])) for place in asked
+            place: self._status(
+                rows.get(place), refused.get(place, ""), trouble if place in due else "", bool(urls[place])
+            )
+            for place in asked
         }
 
     def registry(self, region: str, service_type: str) -> Registry:
@@ -203,11 +206,14 @@ class Discovery:
         A service that does not answer in time is saved as silent: its thread ends by itself.
 
         :returns: why none can be asked; empty: they were asked
+        :raises Stopped: the step that asks was given up
         """
         try:
             session = self.session()
-        except NoServiceToken as error:
-            return str(error)
+        except Stopped:
+            raise
+        except Exception as error:
+            return classify(error).message
         timeout = float(self._conf[protocol_options.GROUP].timeout)
         todo: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         done: queue.SimpleQueue[ProtocolService] = queue.SimpleQueue()

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.cloud import catalog, protocol_options
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, Entry, ServiceCatalog
-from cleanup_orchestrator.errors import BadAnswer, NoServiceToken
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoServiceToken, Stopped
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry, combine
 from cleanup_orchestrator.protocol.discovery import FRESH, Discovery
@@ -399,12 +399,37 @@ def test_without_a_user_only_a_process_that_shows_services_uses_the_record():
     assert world.discovery.ask([VENDOR])["R1", "vendor"].spoke, "its steps stay"
 
 
-def test_a_user_that_must_not_be_used_asks_no_service():
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        NoServiceToken("its token has the role admin"),
+        ka_exceptions.ConnectFailure("no route to the role admin"),
+        ka_exceptions.InternalServerError("the role admin"),
+        CleanupError("[protocol] auth_type = none: the role admin"),
+    ],
+)
+def test_a_user_that_cannot_be_used_asks_no_service_and_stops_no_survey(refusal):
     world = World()
-    world.refusal = NoServiceToken("its token has the role admin")
+    world.refusal = refusal
     status = world.status()
     assert (status.usable, world.asked, world.store.rows) == (False, [], {})
     assert "the role admin" in status.message
+
+
+def test_a_step_that_was_given_up_records_nothing():
+    world = World()
+    world.refusal = Stopped("given up")
+    with pytest.raises(Stopped):
+        world.status()
+
+
+def test_the_trouble_of_a_user_is_told_of_the_services_that_had_to_be_asked():
+    world = World()
+    world.status()
+    world.refusal = NoServiceToken("no token")
+    other = Entry("R2", "vendor", "V", url="http://vendor/v1")
+    found = world.discovery.ask([VENDOR, other])
+    assert (found["R1", "vendor"].message, "no token" in found["R2", "vendor"].message) == ("", True)
 
 
 @pytest.mark.parametrize(
