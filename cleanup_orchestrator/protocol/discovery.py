@@ -12,10 +12,9 @@ import dataclasses
 import datetime
 import hashlib
 import json
-import queue
 import threading
-import time
 from collections.abc import Collection, Mapping, Sequence
+from concurrent import futures
 from typing import Any
 
 import jsonschema
@@ -39,8 +38,8 @@ LOG = log.getLogger(__name__)
 #: How long an answer is used before the service is asked again.
 FRESH = datetime.timedelta(seconds=30)
 
-#: Services that are asked at once.
-_AT_ONCE = 8
+#: Seconds by which the wait for answers is longer than the time-out of a request, whose error says more.
+_SLACK = 0.5
 
 #: Region and service type.
 Place = tuple[str, str]
@@ -57,6 +56,9 @@ class Discovery:
         self._shows_records = False
         #: The latest registry of each region, with the documents that it is made of.
         self._registries: dict[str, tuple[object, tuple[Registry, Mapping[str, str]]]] = {}
+        #: The answers that are being waited for, by place and URL.
+        self._pending: dict[tuple[Place, str], futures.Future[ProtocolService]] = {}
+        self._lock = threading.Lock()
 
     def within(self, clouds: Clouds) -> Discovery:
         """Return the same with sessions of other clouds, such as those of a step."""
@@ -93,7 +95,7 @@ class Discovery:
             named = protocol_options.endpoint(self._conf, entry.service_type, entry.region)
             if self._is_plugins(entry.service_type, prefer) or (entry.second_of and not named):
                 continue
-            place = (entry.region, entry.service_type)
+            place = _place(entry)
             asked[place], urls[place] = entry, named or (f"{entry.url}/{PATH}" if _is_plain(entry.url) else "")
         if not asked:
             return {}
@@ -201,9 +203,9 @@ class Discovery:
 
     # -- requests
     def _ask(self, entries: Sequence[Entry], urls: Mapping[Place, str]) -> str:
-        """Ask services for their capabilities, several at once, and save the answers.
+        """Ask services for their capabilities, all at once, and save the answers.
 
-        A service that does not answer in time is saved as silent: its thread ends by itself.
+        A service that does not answer in time is saved as silent.
 
         :returns: why none can be asked; empty: they were asked
         :raises Stopped: the step that asks was given up
@@ -215,34 +217,41 @@ class Discovery:
         except Exception as error:
             return classify(error).message
         timeout = float(self._conf[protocol_options.GROUP].timeout)
-        todo: queue.SimpleQueue[Entry] = queue.SimpleQueue()
-        done: queue.SimpleQueue[ProtocolService] = queue.SimpleQueue()
-        for entry in entries:
-            todo.put(entry)
+        answers = {self._start(session, entry, urls[_place(entry)], timeout): _place(entry) for entry in entries}
+        done, late = futures.wait(answers, timeout + _SLACK)
+        for answer in done:
+            self._store.save_protocol_service(answer.result())
+        for place in map(answers.__getitem__, late):
+            silent = ProtocolService(*place, urls[place], Spoken.SILENT, error="it did not answer in time")
+            self._store.save_protocol_service(silent)
+        return ""
+
+    def _start(
+        self, session: GuardedSession, entry: Entry, url: str, timeout: float
+    ) -> futures.Future[ProtocolService]:
+        """Return the future answer of a service. A thread asks for it, unless one does already.
+
+        So a service that never ends its answer holds one thread, and not one more at each survey.
+
+        :param timeout: seconds
+        """
+        key = _place(entry), url
+        answer: futures.Future[ProtocolService] = futures.Future()
 
         def work() -> None:
-            while True:
-                try:
-                    entry = todo.get_nowait()
-                except queue.Empty:
-                    return
-                done.put(read(session, entry, urls[entry.region, entry.service_type], timeout))
-
-        for _ in range(min(_AT_ONCE, len(entries))):
-            threading.Thread(target=work, name="protocol", daemon=True).start()
-        waiting = {(entry.region, entry.service_type) for entry in entries}
-        deadline = time.monotonic() + 2 * timeout * -(-len(entries) // _AT_ONCE)
-        while waiting:
             try:
-                answer = done.get(timeout=max(0.01, deadline - time.monotonic()))
-            except queue.Empty:
-                break
-            waiting.discard((answer.region, answer.service_type))
-            self._store.save_protocol_service(answer)
-        for place in waiting:
-            late = ProtocolService(*place, urls[place], Spoken.SILENT, error="it did not answer in time")
-            self._store.save_protocol_service(late)
-        return ""
+                found = read(session, entry, url, timeout)
+            finally:
+                with self._lock:  # before it is done: an answer that has ended is not given to a later survey
+                    del self._pending[key]
+            answer.set_result(found)
+
+        with self._lock:
+            if (pending := self._pending.get(key)) is not None:
+                return pending
+            threading.Thread(target=work, name="protocol", daemon=True).start()
+            self._pending[key] = answer
+        return answer
 
 
 def read(session: GuardedSession, entry: Entry, url: str, timeout: float) -> ProtocolService:
@@ -282,6 +291,10 @@ def capabilities(document: Mapping[str, Any], entry: Entry) -> Capabilities:
     if len(names) != len(set(names)):
         raise BadAnswer("it has a type twice")
     return found
+
+
+def _place(entry: Entry) -> Place:
+    return entry.region, entry.service_type
 
 
 def _service(row: ProtocolService) -> Service:

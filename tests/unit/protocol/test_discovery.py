@@ -14,11 +14,13 @@ from cleanup_orchestrator.cloud.catalog import AnsweredBy, Entry, ServiceCatalog
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoServiceToken, Stopped
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry, combine
+from cleanup_orchestrator.protocol import discovery
 from cleanup_orchestrator.protocol.discovery import FRESH, Discovery
 from cleanup_orchestrator.protocol.documents import Capabilities, ProblemType
 from cleanup_orchestrator.protocol.documents import ResourceType as Declared
 from cleanup_orchestrator.protocol.plugin import service
 from cleanup_orchestrator.store import Spoken
+from tests.support.timing import wait
 from tests.unit.protocol.vendor import problem, response
 from tests.unit.world import T0
 
@@ -205,6 +207,54 @@ def test_a_service_that_sends_its_answer_without_end_is_silent():
     finally:
         over.set()
     assert (status.usable, "in time" in status.message) == (False, True)
+
+
+def test_no_second_request_is_sent_to_a_service_that_still_answers_the_first():
+    """Otherwise a service that never ends its answer would hold one more thread at each survey."""
+    world, over = World(timeout=0.1), threading.Event()
+
+    def answer():
+        over.wait(30)
+        return response(200, document())
+
+    try:
+        for _ in range(3):
+            assert not says(world, answer).usable
+            world.later()
+        assert len(world.asked) == 1
+    finally:
+        over.set()
+
+
+def test_two_surveys_at_once_ask_a_service_once_and_both_have_its_answer():
+    world, over, found = World(), threading.Event(), []
+
+    def answer():
+        over.wait(30)
+        return response(200, document())
+
+    world.answers[URL] = answer
+    threads = [threading.Thread(target=lambda: found.append(world.status().usable)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait("both have read the records", lambda: world.store.reads == 2)
+    over.set()
+    for thread in threads:
+        thread.join(30)
+    assert (found, len(world.asked)) == ([True, True], 1)
+
+
+def test_a_survey_waits_for_silent_services_as_long_as_the_option_says_however_many_they_are(monkeypatch):
+    world, waited = World(timeout=7.0), []
+
+    def none_ends(answers, timeout):
+        waited.append(timeout)
+        return set(), set(answers)
+
+    monkeypatch.setattr(discovery.futures, "wait", none_ends)
+    entries = [Entry(f"R{n}", "vendor", "V", url="http://vendor/v1") for n in range(40)]
+    assert not any(status.usable for status in world.discovery.ask(entries).values())
+    assert 7.0 <= sum(waited) <= 8.0
 
 
 # ------------------------------------------------------------------------------------------------- what is believed
