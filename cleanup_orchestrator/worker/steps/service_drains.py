@@ -53,22 +53,23 @@ def drain_services(context: StepContext) -> str:
 def release_service(context: StepContext, change: Change) -> str:
     """Undo the drain of the project in one service, and return a sentence.
 
-    A waiver for the service covers this, too: it is the way out if the service never answers again.
+    If the service does not confirm it, a waiver for the service is the way out.
 
     :raises CleanupError: the service did not confirm it
     """
     region, type_ = change.data["region"], change.data["service"]
-    for waiver in context.store.waivers_in_force(context.deletion.project_id):
-        if waiver.covers(type_, region):
-            return f"{type_}@{region} is not asked to accept new resources again: {waiver}"
-    service = _find(context, region, type_)
-    session = context.clouds.service_session(context.guard)
     try:
+        service = _find(context, region, type_)
+        session = context.clouds.service_session(context.guard)
         return drains.release(session, service, context.deletion.project_id, _timeout(context))
     except Stopped:
         raise
     except Exception as error:
-        text = f"{drains.name(service)} may still refuse new resources of the project: {classify(error).message}"
+        why = str(error) if isinstance(error, CleanupError) else classify(error).message
+        text = f"{type_}@{region} may still refuse new resources of the project: {why}"
+        for waiver in context.store.waivers_in_force(context.deletion.project_id):
+            if waiver.covers(type_, region):
+                return f"{text}; it is not asked again: {waiver}"
         raise CleanupError(text) from error
 
 

@@ -142,11 +142,25 @@ def test_a_service_without_a_record_is_named():
         service_drains.release_service(Context(services=()), CHANGE)
 
 
-def test_a_waiver_for_the_service_is_the_way_out():
-    waiver = Waiver("w", "vendor", "burnt down", T0, T0 + datetime.timedelta(days=1))
-    context = Context(response(500), waivers=(waiver,))
-    assert "not asked" in service_drains.release_service(context, CHANGE)
-    assert context.did == []
+WAIVER = Waiver("w", "vendor", "burnt down", T0, T0 + datetime.timedelta(days=1))
+
+
+@pytest.mark.parametrize("context", [Context(response(500), waivers=(WAIVER,)), Context(LATE, waivers=(WAIVER,))])
+def test_a_waiver_for_the_service_is_the_way_out(context):
+    text = service_drains.release_service(context, CHANGE)
+    assert "vendor@R1 may still refuse" in text and "waiver w of" in text
+    assert context.did == [("DELETE", DRAINS)]
+
+
+def test_a_waiver_for_a_service_without_a_record_is_the_way_out():
+    assert "waiver w of" in service_drains.release_service(Context(services=(), waivers=(WAIVER,)), CHANGE)
+
+
+def test_a_waived_service_that_answers_accepts_new_resources_again():
+    """The waiver may be for a list that fails. Without the request, the project would stay drained for good."""
+    context = Context(waivers=(WAIVER,))
+    assert "again" in service_drains.release_service(context, CHANGE)
+    assert context.did == [("DELETE", DRAINS)]
 
 
 @pytest.mark.parametrize("answer", [response(204), response(500), OnHold("a lien"), LATE])
