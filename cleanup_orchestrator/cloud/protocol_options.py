@@ -62,13 +62,24 @@ def endpoints(conf: cfg.ConfigOpts) -> Mapping[str, str]:
         where = f"[{GROUP}] endpoints: {entry}"
         if not service or bool(at) != bool(region):
             raise BadProtocolOption(f"{where}: an entry is 'service-type=URL' or 'service-type@region=URL'")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise BadProtocolOption(f"{where}: this is no URL of http or https without a query")
+        if not _is_url(url):
+            text = f"that of {name} is no URL of http or https without a user and a query"
+            raise BadProtocolOption(f"[{GROUP}] endpoints: {text}")
         if name in found:
             raise BadProtocolOption(f"{where}: {name} has two URLs")
         found[name] = url.rstrip("/")
     return found
+
+
+def _is_url(url: str) -> bool:
+    """Return whether a text is a URL of HTTP that only says where: a user's password would be shown with it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises if it is none
+    except ValueError:
+        return False
+    named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    return named and not parts.query and not parts.fragment
 
 
 def prefer(conf: cfg.ConfigOpts) -> frozenset[str]:

@@ -490,10 +490,14 @@ def test_the_trouble_of_a_user_is_told_of_the_services_that_had_to_be_asked():
         ({"endpoints": ["vendor@=http://x"]}, "an entry is"),
         ({"endpoints": ["vendor=ftp://x"]}, "no URL"),
         ({"endpoints": ["vendor=http://x?a=b"]}, "no URL"),
+        ({"endpoints": ["vendor=http://[x"]}, "no URL"),
+        ({"endpoints": ["vendor=http://x:99999"]}, "no URL"),
+        ({"endpoints": ["vendor=http://user:secret@x"]}, "no URL"),
         ({"endpoints": ["vendor=http://x", "vendor=http://y"]}, "two URLs"),
         ({"prefer": ["identity"]}, "identity"),
     ],
 )
 def test_an_option_that_is_not_valid_is_named(options, message):
-    with pytest.raises(protocol_options.BadProtocolOption, match=message):
+    with pytest.raises(protocol_options.BadProtocolOption, match=message) as raised:
         World(**options).status()
+    assert "secret" not in str(raised.value)
