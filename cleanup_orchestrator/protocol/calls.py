@@ -6,17 +6,20 @@ an error, never an empty list and never "gone".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-import jsonschema
 from keystoneauth1.session import Session
 
 from cleanup_orchestrator.core.redact import short
 from cleanup_orchestrator.errors import BadAnswer, CleanupError
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.documents import STATUS, ProblemType
+
+if TYPE_CHECKING:
+    import jsonschema
 
 #: Statuses that say "it is not here". They count only in a problem document of the protocol, because a proxy without a
 #: backend answers them, too.
@@ -25,7 +28,8 @@ NOT_HERE = frozenset({404, 410})
 #: The longest text of a service in one message, in characters.
 _TEXT = 500
 
-_PROBLEM = jsonschema.Draft202012Validator(schemas.PROBLEM)
+#: The documents of the protocol, by the names of their schemas.
+Document = Literal["CAPABILITIES", "PAGE", "RESOURCE", "PROBLEM"]
 
 
 class Refusal(CleanupError):
@@ -102,9 +106,19 @@ def expect(response: Any, what: str, *accepted: int) -> None:
     raise Refusal(detail, status, type_)
 
 
-def document(response: Any, validator: jsonschema.Draft202012Validator, what: str) -> Mapping[str, Any]:
+@functools.cache
+def _validator(name: Document) -> jsonschema.Draft202012Validator:
+    """Return what checks a document. Processes that check none do not import the library."""
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(getattr(schemas, name))
+
+
+def document(response: Any, name: Document, what: str) -> Mapping[str, Any]:
     """Return the document in a response.
 
+    :param name: which one is expected
+    :param what: what was asked, for the error
     :raises BadAnswer: it is not JSON, or not the document that the protocol defines
     """
     try:
@@ -113,7 +127,7 @@ def document(response: Any, validator: jsonschema.Draft202012Validator, what: st
         raise BadAnswer(
             f"{what} was not answered with JSON: {short(_text(response), 80) or 'the answer is empty'}"
         ) from None
-    error = next(iter(validator.iter_errors(found)), None)
+    error = next(iter(_validator(name).iter_errors(found)), None)
     if error is not None:
         place = "/".join(map(str, error.absolute_path)) or "the document"
         raise BadAnswer(f"{what} was answered with a wrong document: {place}: {short(error.message, 200)}")
@@ -127,7 +141,7 @@ def _problem(response: Any) -> Mapping[str, Any] | None:
         found = response.json()
     except ValueError:
         return None
-    if not _PROBLEM.is_valid(found):
+    if not _validator("PROBLEM").is_valid(found):
         return None
     fits = found["status"] == response.status_code == STATUS[ProblemType(found["type"])]
     return found if fits else None

@@ -17,7 +17,6 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
-import jsonschema
 from oslo_config import cfg
 from oslo_log import log
 
@@ -28,7 +27,7 @@ from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.plugins.registry import Registry, combine
-from cleanup_orchestrator.protocol import calls, schemas
+from cleanup_orchestrator.protocol import calls
 from cleanup_orchestrator.protocol.documents import PATH, Capabilities
 from cleanup_orchestrator.protocol.plugin import service
 from cleanup_orchestrator.store import ProtocolService, Spoken, Store
@@ -43,8 +42,6 @@ _SLACK = 0.5
 
 #: Region and service type.
 Place = tuple[str, str]
-
-_CAPABILITIES = jsonschema.Draft202012Validator(schemas.CAPABILITIES)
 
 
 class Discovery:
@@ -265,7 +262,7 @@ def read(session: GuardedSession, entry: Entry, url: str, timeout: float) -> Pro
         if response.status_code in calls.NOT_HERE:
             return dataclasses.replace(answer, spoken=Spoken.ABSENT)
         calls.expect(response, "the request for its capabilities", 200)
-        found = capabilities(calls.document(response, _CAPABILITIES, "the request for its capabilities"), entry)
+        found = capabilities(calls.document(response, "CAPABILITIES", "the request for its capabilities"), entry)
     except BadAnswer as error:
         return dataclasses.replace(answer, spoken=Spoken.INVALID, error=str(error))
     except Exception as error:

@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
-
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
@@ -30,16 +28,13 @@ from cleanup_orchestrator.plugins.base import (
     refuse,
     verdict_naming,
 )
-from cleanup_orchestrator.protocol import calls, documents, schemas
+from cleanup_orchestrator.protocol import calls, documents
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 #: Pages without a row in succession after which a list counts as endless.
 _MOST_EMPTY = 100
-
-_PAGE = jsonschema.Draft202012Validator(schemas.PAGE)
-_RESOURCE = jsonschema.Draft202012Validator(schemas.RESOURCE)
 
 #: Why an orphan scan does not list a type.
 NO_LIST_OF_ALL = "the project resources protocol has no list of the resources of all projects"
@@ -66,7 +61,7 @@ class _Hooks:
         while True:
             response = self._request(connection, "GET", self._path(project), project, params=dict(query))
             calls.expect(response, what, 200)
-            page = calls.document(response, _PAGE, what)
+            page = calls.document(response, "PAGE", what)
             if (page["project_id"], page["type"]) != (project.id, self.declared.name):
                 raise BadAnswer(f"{what} was answered for {page['type']} of project {page['project_id']}")
             rows, marker = page["resources"], page["next"]
@@ -87,7 +82,7 @@ class _Hooks:
         what = f"the {self.declared.name} {resource.id}"
         response = self._request(connection, "GET", self._path(project, resource), project)
         calls.expect(response, what, 200)
-        return _row(calls.document(response, _RESOURCE, what))
+        return _row(calls.document(response, "RESOURCE", what))
 
     def delete(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Delete one resource.

@@ -21,7 +21,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import ScanPart, ScanStatus
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, tables
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ProtocolService, ScanUnderWay, Spoken, tables
 from cleanup_orchestrator.store.database import Repository
 from tests.support import orphaned
 from tests.support.stores import dispatched
@@ -381,6 +381,16 @@ def a_scan_cancelled_twice(store):
     assert scene.everything()["orphans"] == []
 
 
+def a_service_asked_twice(scene):
+    """The last answer counts. It leaves the last document on record."""
+    answer = ProtocolService("R", "vendor", "http://vendor", Spoken.DOCUMENT, document={"types": []}, digest="1")
+    scene.store.save_protocol_service(answer)
+    silent = dataclasses.replace(answer, spoken=Spoken.SILENT, document=None, digest="", error="no answer")
+    scene.store.save_protocol_service(silent)
+    (row,), _now = scene.store.protocol_services("R")
+    assert (row.spoken, row.document, row.digest) == (Spoken.SILENT, {"types": []}, "1")
+
+
 #: All other writes, and what is refused.
 OTHERS = {
     "claim": (claimed_twice, claimed_of_another_attempt),
@@ -395,6 +405,7 @@ OTHERS = {
     "set_brake": (braked_twice,),
     "add_waiver": (withdrawn_twice,),
     "withdraw_waiver": (withdrawn_twice,),
+    "save_protocol_service": (a_service_asked_twice,),
 }
 OF_SCANS = {
     "create_orphan_scan": a_scan_begun_twice,
