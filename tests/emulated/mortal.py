@@ -55,7 +55,7 @@ _TIMES = {
 
 
 def few(registry: Registry, wanted: frozenset[str] = TYPES) -> Registry:
-    """The same plugins with these types alone."""
+    """The same plugins with these types alone; a service with none of them has no type."""
 
     def part(service: Service) -> Service:
         def full(name: str) -> str:
@@ -74,8 +74,7 @@ def few(registry: Registry, wanted: frozenset[str] = TYPES) -> Registry:
         after = tuple(name for name in service.after if name in known)
         return dataclasses.replace(service, types=tuple(types_), after=after)
 
-    names = {name.partition(".")[0] for name in wanted}
-    return Registry([part(service) for name, service in registry.services.items() if name in names])
+    return Registry([part(service) for service in registry.services.values()])
 
 
 def age(path: str, seconds: float) -> None:
