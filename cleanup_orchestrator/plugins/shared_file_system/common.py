@@ -104,7 +104,7 @@ def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
     return reset_failed
 
 
-def force_delete(path: str) -> Action:
+def force_delete(path: str) -> Callable[[Connection, ProjectDefinition, Resource], None]:
     """Return an action that resets the status to error and forces the delete."""
     reset = rest(f"{path}/{{id}}/action", method="POST", body={"reset_status": {"status": "error"}})
     delete = rest(f"{path}/{{id}}/action", method="POST", body={"force_delete": None})

@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     foreign_use,
     linked,
+    refuse,
     refused_in_use,
     verdict_naming,
 )
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
-    """Name the shares and snapshots of a share group."""
+def _members(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Return a verdict that names the shares and snapshots of a share group, of any project."""
     shares = paged_list("/shares/detail", "shares", all_tenants="1", share_group_id=group.id)
     blockers = [row_blocker("share", row) for row in shares.rows(connection, project)]
     snapshots = paged_list("/share-group-snapshots/detail", "share_group_snapshots", all_tenants="1")
@@ -40,10 +41,28 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
         for row in snapshots.rows(connection, project)
         if row.get("share_group_id") == group.id
     ]
-    if verdict := verdict_naming(project, "it has", blockers):
+    return verdict_naming(project, "it has", blockers)
+
+
+def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Name the shares and snapshots of a share group; or its state."""
+    if verdict := _members(connection, project, group):
         return verdict
     row = rest("/share-groups/{id}", key="share_group").row(connection, project, group)
     return wrong_status(row) if row.get("status") not in ("available", "error") else None
+
+
+_force_group = force_delete("/share-groups")
+
+
+def force_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
+    """Reset a share group to error, and delete it by force.
+
+    Shares and snapshots of the group block this. Manila would remove the rows of the snapshots with the group, also of
+    those that are protected, and leave their data on the backend.
+    """
+    refuse(_members(connection, project, group))
+    _force_group(connection, project, group)
 
 
 def _drop_subnets(connection: Connection, project: ProjectDefinition, network: Resource) -> None:
@@ -104,8 +123,8 @@ SHARE_GROUP = simple_type(
     "share_groups",
     "share_group",
     prepare=(reset_to_error("/share-groups"),),
-    force=force_delete("/share-groups"),
-    by_hand="as an admin: openstack share group set --status error {id}, then "
+    force=force_group,
+    by_hand="as an admin, once it has no shares and no snapshots: openstack share group set --status error {id}, then "
     "openstack share group delete --force {id}",
     explain=explain_group,
     describe=describe_status,

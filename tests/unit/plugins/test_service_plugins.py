@@ -297,6 +297,37 @@ def test_a_failed_change_is_got_out_of_and_one_under_way_is_left(status, reset, 
 
 
 @pytest.mark.parametrize(
+    ("shares", "snapshots", "named"),
+    [
+        ([], [], None),
+        ([{"id": "s", "project_id": "ours", "share_group_id": "g"}], [], "shared-file-system.share"),
+        ([], [{"id": "p", "project_id": "ours", "share_group_id": "g"}], "shared-file-system.group_snapshot"),
+        ([], [{"id": "p", "project_id": "ours", "share_group_id": "another"}], None),
+    ],
+    ids=["empty", "a share", "a snapshot", "a snapshot of another group"],
+)
+def test_by_force_no_share_group_is_deleted_that_has_shares_or_snapshots(shares, snapshots, named):
+    """Manila's forced delete removes the rows of the snapshots of the group, and then fails if it has shares."""
+
+    class Manila(Canned):
+        def request(self, path, method, params=None, **more):
+            whole = method == "GET" and params["offset"] == 0
+            self.answers["GET /shares/detail"] = {"shares": shares if whole else []}
+            self.answers["GET /share-group-snapshots/detail"] = {"share_group_snapshots": snapshots if whole else []}
+            return super().request(path, method, params, **more)
+
+    manila = Manila()
+    [group] = (type_ for type_ in shared_file_system.SERVICE.types if type_.name == "share_group")
+    try:
+        group.force(cloud(shared_file_system=manila), PROJECT, resource("g", status="deleting"))
+        refused = None
+    except Refused as error:
+        refused = error.verdict.blocked_by[0]["type"]
+    written = [path for method, path, *_ in manila.asked if method == "POST"]
+    assert refused == named and written == ([] if named else ["/share-groups/g/action"] * 2)
+
+
+@pytest.mark.parametrize(
     ("states", "spare"),
     [
         ({}, []),
