@@ -11,7 +11,6 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     linked,
     refuse_foreign,
-    refused_in_use,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.network.common import (
@@ -73,6 +72,12 @@ def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Neutron's agent is deleting it" if resource.data.get("status") == "PENDING_DELETE" else None
 
 
+#: networking-sfc refuses to delete what one of these names, but calls its driver before, which removes it from the
+#: switches.
+_BY_GRAPH = ("sfc_service_graph", linked(Rest("network", "/sfc/service_graphs/{id}")))
+_BY_CHAIN = ("sfc_port_chain", linked(Rest("network", "/sfc/port_chains/{id}")))
+_BY_GROUP = ("sfc_port_pair_group", linked(Rest("network", "/sfc/port_pair_groups/{id}")))
+
 SFC = (
     simple_type(
         "sfc_service_graph",
@@ -86,8 +91,9 @@ SFC = (
         available=extension("sfc"),
         explain=explain_by_rows("sfc_service_graph", "sfc_service_graphs", "port_chains"),
         after=("sfc_service_graph",),
-        needed_by=(("sfc_service_graph", refused_in_use),),
-        source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py",
+        needed_by=(_BY_GRAPH,),
+        source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py, "
+        "services/sfc/plugin.py",
     ),
     simple_type(
         "sfc_port_pair_group",
@@ -95,7 +101,7 @@ SFC = (
         available=extension("sfc"),
         explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "port_pair_groups"),
         after=("sfc_port_chain",),
-        needed_by=(("sfc_port_chain", refused_in_use),),
+        needed_by=(_BY_CHAIN,),
         source="DELETE /v2.0/sfc/port_pair_groups/G: 409 PortPairGroupInUse; networking_sfc db/sfc_db.py",
     ),
     simple_type(
@@ -104,7 +110,7 @@ SFC = (
         available=extension("sfc"),
         explain=explain_by_rows("sfc_port_pair_group", "sfc_port_pair_groups", "port_pairs"),
         after=("sfc_port_pair_group",),
-        needed_by=(("sfc_port_pair_group", refused_in_use),),
+        needed_by=(_BY_GROUP,),
         source="DELETE /v2.0/sfc/port_pairs/P: 409 PortPairInUse; networking_sfc db/sfc_db.py",
     ),
     simple_type(
@@ -113,7 +119,7 @@ SFC = (
         available=extension("flow_classifier"),
         explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "flow_classifiers"),
         after=("sfc_port_chain",),
-        needed_by=(("sfc_port_chain", refused_in_use),),
+        needed_by=(_BY_CHAIN,),
         source="DELETE /v2.0/sfc/flow_classifiers/F: 409 FlowClassifierInUse; networking_sfc db/flowclassifier_db.py",
     ),
 )
