@@ -18,7 +18,6 @@ from cleanup_orchestrator.plugins.base import (
     foreign_use,
     linked,
     refuse_foreign,
-    refused_in_use,
     to_row,
     verdict_naming,
 )
@@ -109,6 +108,18 @@ def show_port_forwarding(connection: Connection, project: ProjectDefinition, res
     return {**resource.data, "project_id": owner_of(ip)}
 
 
+def forwarding_addresses(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which port forwarding uses a floating IP.
+
+    Neutron refuses to delete this address (409 FipInUseByPortForwarding), but only after it has removed its DNS records
+    (l3_db.py, _delete_floatingip).
+    """
+    rows = {str(row["id"]): row for row in list_port_forwardings(connection, project)}
+    unseen = next((id_ for id_ in left if id_ not in rows), None)
+    used = {str(rows[id_]["floatingip_id"]): id_ for id_ in left if id_ in rows}
+    return lambda address: unseen or used.get(address.id)
+
+
 def addresses_of_records(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which PTR record is addressed by a floating IP: ``{region}:{floating IP}``."""
     found = {record.rpartition(":")[2]: record for record in left}
@@ -124,7 +135,7 @@ ROUTERS = (
         title="floating_ip_address",
         available=extension("router"),
         after=("port_forwarding", "dns.ptr"),
-        needed_by=(("port_forwarding", refused_in_use), ("dns.ptr", addresses_of_records)),
+        needed_by=(("port_forwarding", forwarding_addresses), ("dns.ptr", addresses_of_records)),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",

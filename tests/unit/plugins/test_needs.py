@@ -327,12 +327,21 @@ def test_a_ptr_record_needs_its_floating_ip():
     assert rule(resource(A)) == f"RegionOne:{A}" and rule(resource(B)) is None
 
 
+def test_a_port_forwarding_needs_its_floating_ip():
+    """Neutron removes the DNS records of the address before it refuses to delete it."""
+    rows = [{"id": A, "project_id": "us"}, {"id": B, "project_id": "us"}]
+    listed = {"ips": lambda project_id: rows, "port_forwardings": lambda ip: [{"id": f"of {ip}"}]}
+    made = types.SimpleNamespace(network=types.SimpleNamespace(**listed))
+    rule = needs("network", "floating_ip", "network.port_forwarding", made, {f"of {A}"})
+    assert rule(resource(A)) == f"of {A}" and rule(resource(B)) is None
+    assert needs("network", "floating_ip", "network.port_forwarding", made, {"unseen"})(resource(B)) == "unseen"
+
+
 @pytest.mark.parametrize(
     ("type_", "other"),
     [
         ("container-infrastructure-management.cluster_template", "container-infrastructure-management.failed_cluster"),
         ("orchestration.software_config", "orchestration.software_deployment"),
-        ("network.floating_ip", "network.port_forwarding"),
         ("shared-file-system.share", "shared-file-system.group_snapshot"),
         ("shared-file-system.share_group", "shared-file-system.share"),
         ("shared-file-system.share_group", "shared-file-system.group_snapshot"),
