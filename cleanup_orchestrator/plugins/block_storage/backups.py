@@ -44,7 +44,8 @@ def list_backups(connection: Connection, project: ProjectDefinition) -> Iterator
     """Yield the project's backups with a token of the project; mark each incremental one with its base.
 
     Cinder does not show the base. It lists the newest backup first. So the base is the next one of the volume that
-    others depend on.
+    others depend on. That of a backup of an older snapshot may be older (cinder backup/api.py, create). Such a base is
+    tried too early, and refused, because ``delete_backup`` deletes no base of others.
     """
     check_scope(connection, project)
     without_base: dict[str, list[Row]] = {}
