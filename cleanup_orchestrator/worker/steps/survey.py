@@ -186,11 +186,14 @@ def survey(
     steps: dict[tuple[str, ...], Step] = {}
     before = {_key(step) for step in known}
     catalog: set[tuple[str, str]] = set()
+    speaking: set[tuple[str, str]] = set()
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
         registry = sources.registry_for(answer)
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
         catalog.add((region, answer.service_type))
+        if answer.answered_by is AnsweredBy.PROTOCOL:
+            speaking.add((region, answer.service_type))
         for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
             key = _key(step)
             new = not step.waived and key not in before
@@ -202,6 +205,8 @@ def survey(
                 steps[key] = step
     for step in _out_of_sight(coverage, waivers, known, catalog):
         steps[_key(step)] = step
+    for step in _undeclared(deletion, known, speaking):
+        steps.setdefault(_key(step), step)
     relied_upon = {step.waived for step in steps.values()}
     if project is not None and not read.reason:
         listed = [step for step in steps.values() if step.kind is not StepKind.HALT]
@@ -316,6 +321,20 @@ def _out_of_sight(
         elif step.kind is StepKind.UNSUPPORTED and answer.answered_by is not AnsweredBy.NOTHING_TO_OWN:
             message = f"no plugin covered {step.service} when it left the catalog: what it holds is unknown"
             yield dataclasses.replace(step, waived="", reason=str(Reason.NO_PLUGIN), message=message)
+
+
+def _undeclared(deletion: Deletion, known: Iterable[Step], speaking: set[tuple[str, str]]) -> Iterator[Step]:
+    """Yield steps of types that a service declared over the protocol before, and may not declare now.
+
+    During an upgrade, processes of two releases of the service may answer in turn. So a type whose list in this attempt
+    was not empty is not forgotten: its step stays, and is unknown. A new attempt begins with the types declared then.
+
+    :param speaking: region and type of each service that speaks the protocol
+    """
+    for step in known:
+        listed = step.round >= deletion.since_round and step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)
+        if step.kind is StepKind.SWEEP and listed and (step.region, step.service) in speaking:
+            yield step
 
 
 def _waits_for_children(deletion: Deletion) -> bool:

@@ -368,6 +368,28 @@ def test_a_service_that_does_not_say_which_types_it_has_now_is_not_proven_empty_
     assert (found[""].reason, found[""].message) == ("unreachable", "it does not answer")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "round_", "kept"),
+    [
+        (Outcome.LEFTOVERS, 2, True),
+        (Outcome.UNKNOWN, 2, True),
+        (Outcome.CLEAR, 2, False),  # it was listed, and was empty
+        (Outcome.LEFTOVERS, 1, False),  # a retry has begun since
+        (Outcome.NONE, 0, False),
+    ],
+)
+def test_a_type_that_is_not_declared_any_more_stays_if_its_last_list_was_not_empty(outcome, round_, kept):
+    """While a service is upgraded, processes of two releases may answer in turn."""
+    [part] = (step for step in of_vendor(Protocol(SPEAKS)) if step.type == "part")
+    old = dataclasses.replace(part, type="old", outcome=outcome, round=round_)
+    record = deletion(since_round=2)
+    found = {step.type: step for step in of_vendor(Protocol(SPEAKS), known=[old], record=record)}
+    assert set(found) == {"widget", "part", *(["old"] if kept else [])}
+    until = T0 + datetime.timedelta(days=1)
+    waivers = [Waiver("w", "vendor", "burnt down", T0, until)]
+    assert {s.type for s in of_vendor(Protocol(SPEAKS), [old], waivers, record=record)} == {"widget", "part"}
+
+
 def test_a_service_whose_types_cannot_be_found_is_unsupported_and_not_empty():
     """As when another process saves another answer at this moment."""
     [step] = of_vendor(Protocol(SPEAKS, registry=REGISTRY))
