@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
+from cleanup_orchestrator.cloud.catalog import official
 from cleanup_orchestrator.errors import CleanupError
 
 GROUP = "protocol"
@@ -51,7 +52,7 @@ class BadProtocolOption(CleanupError):
 
 
 def endpoints(conf: cfg.ConfigOpts) -> Mapping[str, str]:
-    """Return the URLs that the operator names, by service type or ``service-type@region``.
+    """Return the URLs that the operator names, by official service type or ``service-type@region``.
 
     :raises BadProtocolOption: names the entry that is not valid
     """
@@ -65,6 +66,7 @@ def endpoints(conf: cfg.ConfigOpts) -> Mapping[str, str]:
         if not _is_url(url):
             text = f"that of {name} is no URL of http or https without a user and a query"
             raise BadProtocolOption(f"[{GROUP}] endpoints: {text}")
+        name = official(service) + at + region
         if name in found:
             raise BadProtocolOption(f"{where}: {name} has two URLs")
         found[name] = url.rstrip("/")
@@ -87,7 +89,7 @@ def prefer(conf: cfg.ConfigOpts) -> frozenset[str]:
 
     :raises BadProtocolOption: Keystone is on the list: it decides whether a project exists
     """
-    found = frozenset(conf[GROUP].prefer)
+    found = frozenset(map(official, conf[GROUP].prefer))
     if "identity" in found:
         raise BadProtocolOption(f"[{GROUP}] prefer: identity is always asked with its plugin")
     return found
