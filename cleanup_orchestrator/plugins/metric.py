@@ -80,8 +80,8 @@ def _list_of_others(connection: Connection, project: ProjectDefinition) -> Itera
 
 
 def _describe_creator(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Name the project whose user created a resource."""
-    return f"{resource.data.get('type')}, created by project {resource.data['created_by_project_id']}"
+    """Say of what type a resource is, and that another project's user or a service created it."""
+    return f"{resource.data.get('type')}, created by a service, or by a user of another project"
 
 
 def _show_resource(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
