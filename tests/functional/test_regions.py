@@ -204,20 +204,20 @@ def test_a_report_names_what_it_did_not_list(emulated, running):
 
 def test_an_unsupported_service_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
     project = emulated.projects[0]
-    emulated.add_service("workflow", "mistral", emulated.url, (SOUTH,))
+    emulated.add_service("weather", "weather", emulated.url, (SOUTH,))
     deletion_id = running.request(project)
-    workflow = {(SOUTH, "workflow"): {"no_plugin"}}
+    weather = {(SOUTH, "weather"): {"no_plugin"}}
     until(
-        lambda: blocked(running, deletion_id) == workflow and there(emulated, NORTH, *SERVICES) == {},
+        lambda: blocked(running, deletion_id) == weather and there(emulated, NORTH, *SERVICES) == {},
         lambda: blocked(running, deletion_id),
     )
-    remove_from_catalog(emulated, "workflow")
+    remove_from_catalog(emulated, "weather")
     said = lambda: next(  # noqa: E731
         s.message for s in running.store.steps(deletion_id) if s.kind is StepKind.UNSUPPORTED
     )
     until(lambda: "left the catalog" in said(), said)
-    assert blocked(running, deletion_id) == workflow
-    asked = waive(running, "workflow", project_id=project)
+    assert blocked(running, deletion_id) == weather
+    asked = waive(running, "weather", project_id=project)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
     assert running.store.get(deletion_id).waivers == (asked,)
     assert emulated.audit.deleted_while_not_empty() == []
