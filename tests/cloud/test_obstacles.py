@@ -47,24 +47,24 @@ def test_inherited_grants_are_named_and_only_what_follows_the_closing_counts(clo
 
 def test_a_service_without_a_plugin_blocks_completion_until_it_is_dealt_with(cloud, admin, orchestrator):
     filled = filler.fill(admin, "uncovered", only=("key-manager",))
-    with catalogued(cloud, "workflow", "http://127.0.0.1:1/"):
+    with catalogued(cloud, "weather", "http://127.0.0.1:1/"):
         deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
         gone = lambda r: orchestrator.step(deletion_id, "key-manager.secret").deleted  # noqa: E731
         orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
-        no_plugin = {"workflow.unsupported": "no_plugin"}
+        no_plugin = {"weather.unsupported": "no_plugin"}
         orchestrator.wait(deletion_id, until=lambda r: orchestrator.blockers(deletion_id) == no_plugin)
         orchestrator.tried_again(deletion_id, "survey")
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
         assert orchestrator.blockers(deletion_id) == no_plugin
     # It has left the catalog: the resources of the project there are unknown, and not gone. An admin waives it.
-    said = lambda: orchestrator.step(deletion_id, "workflow.").message  # noqa: E731
+    said = lambda: orchestrator.step(deletion_id, "weather.").message  # noqa: E731
     orchestrator.wait(deletion_id, until=lambda r: "left the catalog" in said())
     assert orchestrator.blockers(deletion_id) == no_plugin
     now = orchestrator.store.now()
     until = now + datetime.timedelta(hours=1)
-    orchestrator.store.add_waiver(Waiver(str(uuid.uuid4()), "workflow", "it was a trial", now, until))
+    orchestrator.store.add_waiver(Waiver(str(uuid.uuid4()), "weather", "it was a trial", now, until))
     record = orchestrator.wait(deletion_id, Status.DELETED)
-    assert "workflow in every region: waiver" in record.message
+    assert "weather in every region: waiver" in record.message
     assert "it was a trial" not in record.message, "why is for those who may read waivers"
     assert left(cloud, filled.project_id) == {}
 
