@@ -72,7 +72,10 @@ class Registry:
 
         :raises KeyError: when there is none
         """
-        return next(t for t in self.services[service_type].types if t.name == name)
+        found = next((t for t in self.services[service_type].types if t.name == name), None)
+        if found is None:
+            raise KeyError(f"{service_type}.{name}")
+        return found
 
     def related_types(
         self, service: Service, type_: ResourceType

@@ -168,7 +168,7 @@ class StepContext:
         """
         try:
             return self.registry.find(self.step.service, self.step.type)
-        except (KeyError, StopIteration):
+        except KeyError:
             text = f"nothing declares the type {self.step.name} any more: what it holds is unknown"
             raise errors.CleanupError(text) from None
 

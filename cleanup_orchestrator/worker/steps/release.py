@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from cleanup_orchestrator.cloud.projects import Projects
@@ -25,7 +26,12 @@ class Release(StepRunner):
         Services accept a token until their caches expire, also after its role was taken back. So the token is dropped.
         """
         try:
-            count = undo_all(self.context, self.context.projects(writing=True), self._start, self._release)
+            count = undo_all(
+                self.context,
+                self.context.projects(writing=True),
+                self._start,
+                functools.partial(release_service, self.context),
+            )
         finally:
             self.context.clouds.forget_project(self.deletion.project_id)
         return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
@@ -42,10 +48,6 @@ class Release(StepRunner):
         project = project_definition(self.worker, self.deletion, place)
         sweep = SweepContext(type_, context.clouds.connection(session, data["region"]), project)
         return stopping.start(sweep, data["id"])
-
-    def _release(self, change: Change) -> str:
-        """Undo the drain of a service; see ``service_drains.release_service``."""
-        return release_service(self.context, change)
 
 
 def undo_all(
