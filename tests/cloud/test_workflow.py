@@ -121,18 +121,21 @@ def test_a_caller_who_is_no_admin_never_sees_an_empty_project(projects, further_
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
+@pytest.fixture(scope="module")
+def publisher(further_admin):
+    """A project whose resources are public. An admin would change those of the target and of the neighbour instead."""
+    return fill(further_admin, "workflow-publisher", only=[])
+
+
 @pytest.fixture
-def published(further_admin):
-    """The admin's project has a public workbook and a public environment."""
-    rest = mistral(further_admin)
+def published(publisher):
+    """A third project has a public workbook and a public environment."""
+    rest = mistral(publisher.connection)
     plain(rest, "/workbooks", WORKBOOK.format(name="BOOK"), namespace="team", scope="public")
     rest.call("POST", "/environments", {"name": "Settings", "variables": "{}", "scope": "public"})
     yield
-    rest.call("DELETE", "/workbooks/BOOK", params={"namespace": "team"}, ok=[404])
-    for collection in ("workflows", "actions"):  # by id: an admin's delete by name may take another project's
-        for row in rest.call("GET", f"/{collection}", params={"namespace": "team"})[collection]:
-            if row["project_id"] == further_admin.current_project_id and row["name"].startswith("BOOK."):
-                rest.call("DELETE", f"/{collection}/{row['id']}", params={"namespace": "team"})
+    for path in ("workbooks/BOOK", "workflows/BOOK.inner", "actions/BOOK.spoken"):
+        rest.call("DELETE", f"/{path}", params={"namespace": "team"}, ok=[404])
     rest.call("DELETE", "/environments/Settings", ok=[404])
 
 
