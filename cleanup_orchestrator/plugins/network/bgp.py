@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     NeededBy,
-    Needs,
     ProjectDefinition,
     Resource,
     ResourceType,
@@ -23,6 +22,7 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     extension_aliases,
     list_rows,
+    needed_by_attribute,
     rest_list,
     rest_type,
     row_blocker,
@@ -55,14 +55,7 @@ def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], It
 
 def associated(kind: str, attribute: str) -> NeededBy:
     """Return a rule by which an association needs the resource that one of its attributes names."""
-
-    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-        rows = {str(row["id"]): row for row in list_associations(kind)(connection, project)}
-        unseen = next((id_ for id_ in left if id_ not in rows), None)
-        named = {str(rows[id_][attribute]): id_ for id_ in left if id_ in rows}
-        return lambda resource: unseen or named.get(resource.id)
-
-    return rule
+    return needed_by_attribute(list_associations(kind), attribute)
 
 
 def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -127,7 +120,7 @@ BGP = (
         prepare=(check_bgp_peer,),
         used=foreign_use(check_bgp_peer),
         after=("bgp_speaker",),
-        needed_by=(("bgp_speaker", linked(Rest("network", "/bgp-speakers/{id}"))),),
+        needed_by=(("bgp_speaker", linked(_SPEAKER)),),
         note="Only an admin can create one.",
         source="/v2.0/bgp-peers; neutron_dynamic_routing db/bgp_db.py",
     ),

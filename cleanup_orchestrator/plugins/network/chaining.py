@@ -17,8 +17,8 @@ from cleanup_orchestrator.plugins.network.common import (
     explain_by_rows,
     extension,
     extension_aliases,
-    rest_list,
     row_blocker,
+    rows_naming,
     simple_type,
 )
 
@@ -33,9 +33,8 @@ def check_tap_flows(connection: Connection, project: ProjectDefinition, resource
     """
     if "taas" not in extension_aliases(connection):
         return
-    flows = rest_list("tap_flows", source_port=resource.id).rows(connection, project)
-    blockers = [row_blocker("tap_flow", flow) for flow in flows if flow.get("source_port") == resource.id]
-    refuse_foreign(project, "deleting it would delete", blockers)
+    flows = rows_naming(connection, project, resource, "tap_flows", "source_port")
+    refuse_foreign(project, "deleting it would delete", [row_blocker("tap_flow", flow) for flow in flows])
 
 
 #: What refers to a port in a service function chain: extension, type, collection, attributes of its rows.
@@ -60,9 +59,7 @@ def explain_chained_port(connection: Connection, project: ProjectDefinition, res
         row_blocker(type_, row)
         for alias, type_, plural, attributes in _CHAINED
         if alias in aliases
-        for attribute in attributes
-        for row in rest_list(plural, **{attribute: resource.id}).rows(connection, project)
-        if row.get(attribute) == resource.id
+        for row in rows_naming(connection, project, resource, plural, *attributes)
     ]
     return verdict_naming(project, "it is used by", blockers)
 
@@ -89,7 +86,7 @@ SFC = (
         "sfc_port_chain",
         "sfc_port_chains",
         available=extension("sfc"),
-        explain=explain_by_rows("sfc_service_graph", "sfc_service_graphs", "port_chains"),
+        explain=explain_by_rows("sfc_service_graph", "sfc_service_graphs", "port_chains", filters=False),
         after=("sfc_service_graph",),
         needed_by=(_BY_GRAPH,),
         source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py, "
@@ -99,7 +96,7 @@ SFC = (
         "sfc_port_pair_group",
         "sfc_port_pair_groups",
         available=extension("sfc"),
-        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "port_pair_groups"),
+        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "port_pair_groups", filters=False),
         after=("sfc_port_chain",),
         needed_by=(_BY_CHAIN,),
         source="DELETE /v2.0/sfc/port_pair_groups/G: 409 PortPairGroupInUse; networking_sfc db/sfc_db.py",
@@ -108,7 +105,7 @@ SFC = (
         "sfc_port_pair",
         "sfc_port_pairs",
         available=extension("sfc"),
-        explain=explain_by_rows("sfc_port_pair_group", "sfc_port_pair_groups", "port_pairs"),
+        explain=explain_by_rows("sfc_port_pair_group", "sfc_port_pair_groups", "port_pairs", filters=False),
         after=("sfc_port_pair_group",),
         needed_by=(_BY_GROUP,),
         source="DELETE /v2.0/sfc/port_pairs/P: 409 PortPairInUse; networking_sfc db/sfc_db.py",
@@ -117,7 +114,7 @@ SFC = (
         "sfc_flow_classifier",
         "sfc_flow_classifiers",
         available=extension("flow_classifier"),
-        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "flow_classifiers"),
+        explain=explain_by_rows("sfc_port_chain", "sfc_port_chains", "flow_classifiers", filters=False),
         after=("sfc_port_chain",),
         needed_by=(_BY_CHAIN,),
         source="DELETE /v2.0/sfc/flow_classifiers/F: 409 FlowClassifierInUse; networking_sfc db/flowclassifier_db.py",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
     MOST_BLOCKERS,
     BadAnswer,
+    NeededBy,
+    Needs,
     Paging,
     ProjectDefinition,
     Resource,
@@ -251,31 +253,61 @@ def group_type(name: str, plural: str, names: Iterable[str], *, defaults: bool, 
     )
 
 
-def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Callable[..., Verdict | None]:
+def explain_by(type_: str, plural: str, attribute: str) -> Callable[..., Verdict | None]:
     """Return an explanation that names the rows that refer to the resource."""
 
     def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         """Name the resources, of any project, that refer to it."""
-        rows = list_rows(connection, plural, **{query or attribute: resource.id})
+        rows = list_rows(connection, plural, **{attribute: resource.id})
         blockers = [row_blocker(type_, row) for row in rows if row.get(attribute) == resource.id]
         return verdict_naming(project, "it is used by", blockers)
 
     return explain
 
 
-def explain_by_rows(type_: str, plural: str, *attributes: str, filters: bool = False) -> Callable[..., Verdict | None]:
-    """Return an explanation that names the rows of a collection with the resource's id in one of these attributes.
+def needed_by_attribute(listing: Callable[[Connection, ProjectDefinition], Iterator[Row]], attribute: str) -> NeededBy:
+    """Return a rule by which a leftover needs the resource that an attribute of its row names.
+
+    A leftover that is not listed may need any resource.
+
+    :param listing: yields the rows of the leftovers' type
+    """
+
+    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+        rows = {str(row["id"]): row for row in listing(connection, project)}
+        unseen = next((id_ for id_ in left if id_ not in rows), None)
+        named = {str(rows[id_][attribute]): id_ for id_ in left if id_ in rows}
+        return lambda resource: unseen or named.get(resource.id)
+
+    return rule
+
+
+def rows_naming(
+    connection: Connection,
+    project: ProjectDefinition,
+    resource: Resource,
+    plural: str,
+    *attributes: str,
+    filters: bool = True,
+) -> list[Row]:
+    """Return the rows of a collection, of any project, that have the resource's id in one of these attributes.
 
     :param attributes: as in Neutron's answers, with one id, a list of ids, or an object of ids
     :param filters: whether Neutron filters by the attributes; otherwise the rows of all projects are listed
     """
+    queries: list[dict[str, Any]] = [{name: resource.id} for name in attributes] if filters else [{}]
+    found = (row for query in queries for row in rest_list(plural, **query).rows(connection, project))
+    using = {row["id"]: row for row in found if any(resource.id in str(row.get(name)) for name in attributes)}
+    return list(using.values())
+
+
+def explain_by_rows(type_: str, plural: str, *attributes: str, filters: bool = True) -> Callable[..., Verdict | None]:
+    """Return an explanation that names the rows that refer to the resource; see :func:`rows_naming`."""
 
     def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         """Name the resources, of any project, that refer to it."""
-        queries: list[dict[str, Any]] = [{name: resource.id} for name in attributes] if filters else [{}]
-        found = [row for query in queries for row in rest_list(plural, **query).rows(connection, project)]
-        using = {row["id"]: row for row in found if any(resource.id in str(row.get(name)) for name in attributes)}
-        return verdict_naming(project, "it is used by", [row_blocker(type_, row) for row in using.values()])
+        rows = rows_naming(connection, project, resource, plural, *attributes, filters=filters)
+        return verdict_naming(project, "it is used by", [row_blocker(type_, row) for row in rows])
 
     return explain
 

@@ -27,6 +27,7 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     extension_aliases,
     list_rows,
+    needed_by_attribute,
     owner_of,
     rest_list,
     row_blocker,
@@ -108,16 +109,9 @@ def show_port_forwarding(connection: Connection, project: ProjectDefinition, res
     return {**resource.data, "project_id": owner_of(ip)}
 
 
-def forwarding_addresses(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-    """Return a function that says which port forwarding uses a floating IP.
-
-    Neutron refuses to delete this address (409 FipInUseByPortForwarding), but only after it has removed its DNS records
-    (l3_db.py, _delete_floatingip).
-    """
-    rows = {str(row["id"]): row for row in list_port_forwardings(connection, project)}
-    unseen = next((id_ for id_ in left if id_ not in rows), None)
-    used = {str(rows[id_]["floatingip_id"]): id_ for id_ in left if id_ in rows}
-    return lambda address: unseen or used.get(address.id)
+#: Neutron refuses to delete the floating IP of a port forwarding (409 FipInUseByPortForwarding), but only after it has
+#: removed the DNS records of this address (l3_db.py, _delete_floatingip).
+FORWARDING_ADDRESSES = needed_by_attribute(list_port_forwardings, "floatingip_id")
 
 
 def addresses_of_records(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
@@ -135,7 +129,7 @@ ROUTERS = (
         title="floating_ip_address",
         available=extension("router"),
         after=("port_forwarding", "dns.ptr"),
-        needed_by=(("port_forwarding", forwarding_addresses), ("dns.ptr", addresses_of_records)),
+        needed_by=(("port_forwarding", FORWARDING_ADDRESSES), ("dns.ptr", addresses_of_records)),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",

@@ -9,7 +9,7 @@ from cleanup_orchestrator.plugins.network.common import explain_by_rows, extensi
 
 
 def _connections(*attributes: str) -> Callable[..., Verdict | None]:
-    return explain_by_rows("vpn_ipsec_site_connection", "vpn_ipsec_site_connections", *attributes, filters=True)
+    return explain_by_rows("vpn_ipsec_site_connection", "vpn_ipsec_site_connections", *attributes)
 
 
 VPN = (
