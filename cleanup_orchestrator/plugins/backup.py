@@ -16,7 +16,7 @@ the older database Elasticsearch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
@@ -48,11 +48,14 @@ _CLIENTS = _list("clients")
 
 
 def _clients(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield clients with their attributes beside their owner. Freezer shows them in an object of their own."""
+    """Yield clients with their attributes beside their owner.
+
+    Freezer shows these attributes in the object ``client``. Users wrote them, so the owner is read outside of it.
+    """
     for row in _CLIENTS.rows(connection, project):
         if not isinstance(row.get("client"), dict):
             raise BadAnswer("a client was listed without 'client'")
-        yield {**row["client"], **row}
+        yield {**row["client"], "project_id": None, **row}
 
 
 def _protect_central(client: Resource, project: ProjectDefinition) -> str | None:
@@ -62,20 +65,28 @@ def _protect_central(client: Resource, project: ProjectDefinition) -> str | None
     return None
 
 
+def _simple_type(name: str, **declared: Any) -> ResourceType:
+    """Return a type whose rows have the id ``<name>_id``."""
+    return ResourceType(
+        name=name,
+        list=_list(f"{name}s"),
+        delete=Rest(TYPE, f"/{{project_id}}/{name}s/{{id}}", method="DELETE"),
+        id=f"{name}_id",
+        fresh=_FRESH,
+        **declared,
+    )
+
+
 SERVICE = Service(
     service_type=TYPE,
     contract_version=1,
     roles="admin on one project: with it Freezer shows and deletes what belongs to any project. Other callers get 403 "
     "for another project",
     types=(
-        ResourceType(
-            name="job",
-            list=_list("jobs"),
+        _simple_type(
+            "job",
             all_projects=_list("jobs", NOTHING),
-            delete=Rest(TYPE, "/{project_id}/jobs/{id}", method="DELETE"),
-            id="job_id",
             title="description",
-            fresh=_FRESH,
             acts_on="the trust that a job names, which any member of the project can choose. Freezer deletes it with "
             "the job, with the token of the request",
             source="GET, DELETE /v2/{project}/jobs; freezer_api api/v2/jobs.py, db/sqlalchemy/api.py (search_job, "
@@ -86,14 +97,10 @@ SERVICE = Service(
             "Freezer ignores the error. The trust is deleted with the trusts of the project. If the project is gone, "
             "Freezer gets no token for it, and so deletes no trust.",
         ),
-        ResourceType(
-            name="session",
-            list=_list("sessions"),
+        _simple_type(
+            "session",
             all_projects=_PATH,
-            delete=Rest(TYPE, "/{project_id}/sessions/{id}", method="DELETE"),
-            id="session_id",
             title="description",
-            fresh=_FRESH,
             after=("job",),
             source="GET, DELETE /v2/{project}/sessions; freezer_api api/v2/sessions.py",
         ),
@@ -114,26 +121,18 @@ SERVICE = Service(
             "name later, Freezer may find that one, and answers 403. Then the central client must be deleted or "
             "registered under another name first.",
         ),
-        ResourceType(
-            name="action",
-            list=_list("actions"),
+        _simple_type(
+            "action",
             all_projects=_PATH,
-            delete=Rest(TYPE, "/{project_id}/actions/{id}", method="DELETE"),
-            id="action_id",
             title="freezer_action.backup_name",
-            fresh=_FRESH,
             after=("job",),
             source="GET, DELETE /v2/{project}/actions; freezer_api db/sqlalchemy/api.py (delete_action)",
             note="The actions of a job stay when the job is deleted. The report of an action is deleted with it.",
         ),
-        ResourceType(
-            name="backup",
-            list=_list("backups"),
+        _simple_type(
+            "backup",
             all_projects=_PATH,
-            delete=Rest(TYPE, "/{project_id}/backups/{id}", method="DELETE"),
-            id="backup_id",
             title="backup_metadata.backup_name",
-            fresh=_FRESH,
             after=("job",),
             source="GET, DELETE /v2/{project}/backups; freezer_api api/v2/backups.py",
             note="Only the record is deleted. Freezer does not delete the data of the backup.",

@@ -35,6 +35,14 @@ def test_a_client_is_deleted_by_its_name_and_foreign_and_central_ones_stay():
     assert [row["client"]["client_id"] for row in freezer.rows] == ["central", "foreign"]
 
 
+def test_a_project_that_a_user_wrote_into_a_client_is_not_its_owner():
+    ownerless = {"client": {"uuid": "u", "client_id": "c", "project_id": "p"}}
+    freezer = Freezer(ownerless)
+    swept = sweeps.delete(CLIENT, connection(backup=freezer.answer), project())
+    assert [(left.id, left.reason) for left in swept.leftovers] == [("u", Reason.OWNER_UNKNOWN)]
+    assert freezer.rows == [ownerless]
+
+
 @pytest.mark.parametrize("wrong", [{"project_id": "p"}, {"project_id": "p", "client": None}, {"client": ["c"]}])
 def test_a_row_without_a_client_makes_the_list_unknown(wrong):
     found = sweeps.inventory(CLIENT, connection(backup=Freezer(row("mine"), wrong).answer), project())
