@@ -14,7 +14,7 @@ belong to the operator.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from oslo_config import cfg
@@ -52,9 +52,18 @@ OPTIONS = (
 _CLIENT = {"Client-ID": "c1ea4042-0a7c-4e57-8a5b-07c4e57a70ff"}
 _SCOPED_LISTS = "every list of Zaqar is bound to the token's project"
 _FRESH = "the token is scoped into the project, and Zaqar shows nothing else"
-#: Without a limit: Zaqar refuses one that is above its options. The last page links to a further one, which is empty.
-_QUEUES = Rest(TYPE, "/queues", key="queues", query={"detailed": "true"}, headers=_CLIENT, paging=Paging.LINKS)
-_TOPICS = Rest(TYPE, "/topics", key="topics", query={"detailed": "true"}, headers=_CLIENT, paging=Paging.LINKS)
+
+
+def _collection(name: str, path: str = "", **query: str) -> Rest:
+    """Return the call that lists a collection.
+
+    It has no limit, because Zaqar refuses one that is above its options. The last page links to a further one, which is
+    empty.
+    """
+    return Rest(TYPE, f"{path}/{name}", key=name, query=query, headers=_CLIENT, paging=Paging.LINKS)
+
+
+_QUEUES, _TOPICS = _collection("queues", detailed="true"), _collection("topics", detailed="true")
 
 
 def _topics(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -84,10 +93,25 @@ def _subscriptions(connection: Connection, project: ProjectDefinition) -> Iterat
         ("topics", _topics(connection, project) if _has_topics(connection, project) else ()),
     ):
         for each in rows:
-            path = f"/{collection}/{quote(each['name'], safe='')}/subscriptions"
-            listing = Rest(TYPE, path, key="subscriptions", headers=_CLIENT, paging=Paging.LINKS)
+            listing = _collection("subscriptions", f"/{collection}/{quote(each['name'], safe='')}")
             for row in listing.rows(connection, project):
                 yield {**row, "collection": collection}
+
+
+def _named_type(name: str, **declared: Any) -> ResourceType:
+    """Return a type whose resources have no id besides their name, and have subscriptions."""
+    return ResourceType(
+        name=name,
+        all_projects=_SCOPED_LISTS,
+        delete=Rest(TYPE, f"/{name}s/{{id}}", method="DELETE", headers=_CLIENT),
+        id="name",
+        owner=SCOPED,
+        fresh=_FRESH,
+        properties="metadata",
+        token=Token.PROJECT,
+        after=("subscription",),
+        **declared,
+    )
 
 
 SERVICE = Service(
@@ -118,33 +142,17 @@ SERVICE = Service(
             "Zaqar does not list because those before them have expired: a page of expired ones looks like the end of "
             "the list.",
         ),
-        ResourceType(
-            name="queue",
+        _named_type(
+            "queue",
             list=_QUEUES,
-            all_projects=_SCOPED_LISTS,
-            delete=Rest(TYPE, "/queues/{id}", method="DELETE", headers=_CLIENT),
-            id="name",
-            owner=SCOPED,
-            fresh=_FRESH,
-            properties="metadata",
-            token=Token.PROJECT,
-            after=("subscription",),
             source="GET, DELETE /v2/queues; zaqar transport/wsgi/v2_0/queues.py, storage/sqlalchemy/queues.py",
             note="Its messages are deleted with it, and its claims expire. In Redis two internal keys of a queue stay "
-            "(rank_counter, claims). Zaqar answers 204 to every delete, also to "
-            "one of a queue that does not exist: the list after the delete decides.",
+            "(rank_counter, claims). Zaqar answers 204 to every delete, also to one of a queue that does not exist: "
+            "the list after the delete decides.",
         ),
-        ResourceType(
-            name="topic",
+        _named_type(
+            "topic",
             list=_topics,
-            all_projects=_SCOPED_LISTS,
-            delete=Rest(TYPE, "/topics/{id}", method="DELETE", headers=_CLIENT),
-            id="name",
-            owner=SCOPED,
-            fresh=_FRESH,
-            properties="metadata",
-            token=Token.PROJECT,
-            after=("subscription",),
             available=_has_topics,
             source="GET, DELETE /v2/topics; zaqar transport/wsgi/v2_0/topic.py",
             note="Read in Zaqar's source, and never met in a test: with the management store of the tests Zaqar has no "
