@@ -5,8 +5,8 @@ who created it. Ceilometer creates resources for the projects that it measures, 
 samples of a deleted server. Any user can create a resource that names another project, at any time. So resources that
 another project's user created never block a deletion. They are deleted right before the project.
 
-A metric of a resource is deleted with the resource, whoever created it. A metric without a resource belongs to the
-project of the user who created it.
+A metric of a resource is deleted with the resource, whatever user created the metric. A metric without a resource
+belongs to the project of the user who created it.
 
 Gnocchi marks the metrics as deleted. Its daemon ``gnocchi-metricd`` removes them and their measures later.
 
@@ -17,8 +17,8 @@ This was tested with Gnocchi on MariaDB, and not with a Ceilometer that measures
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     BODY,
@@ -62,21 +62,21 @@ def _with_owner(row: Row) -> Row:
     return {**row, "owner": row["project_id"] or row["created_by_project_id"]}
 
 
-def _list_own(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the resources of all projects that users of these projects created.
+def _resources(of_others: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of the resources of all projects.
 
     The list has no filter, and the search is a POST.
+
+    :param of_others: whether they are those that services, or users of other projects, created; otherwise those that
+        users of these projects created
     """
-    for row in map(_with_owner, _RESOURCES.rows(connection, project)):
-        if row["owner"] == row["created_by_project_id"]:
-            yield row
 
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in map(_with_owner, _RESOURCES.rows(connection, project)):
+            if (row["owner"] != row["created_by_project_id"]) is of_others:
+                yield row
 
-def _list_of_others(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the resources of all projects that services, or users of other projects, created."""
-    for row in map(_with_owner, _RESOURCES.rows(connection, project)):
-        if row["owner"] != row["created_by_project_id"]:
-            yield row
+    return listing
 
 
 def _describe_creator(resource: Resource, project: ProjectDefinition) -> str | None:
@@ -104,12 +104,23 @@ def _protect_attached(metric: Resource, project: ProjectDefinition) -> str | Non
     return "it belongs to a resource, and is deleted with it" if metric.data.get("resource") else None
 
 
-_DELETE_RESOURCE = Rest(TYPE, "/resource/generic/{id}", method="DELETE")
-_UNFILTERED = "Gnocchi filters resources only in a search, which is a POST; the rows are compared on this side"
-_SOURCE = (
-    "GET, DELETE /v1/resource/generic; gnocchi rest/api.py (ResourcesController), rest/policies.py, "
-    "indexer/sqlalchemy.py (list_resources, delete_resource)"
-)
+def _resource_type(name: str, *, of_others: bool, **declared: Any) -> ResourceType:
+    """Return a type of resources; see :func:`_resources`."""
+    listing = _resources(of_others)
+    return ResourceType(
+        name=name,
+        list=listing,
+        all_projects=listing,
+        show=_show_resource,
+        delete=Rest(TYPE, "/resource/generic/{id}", method="DELETE"),
+        owner="owner",
+        title="original_resource_id",
+        unfiltered="Gnocchi filters resources only in a search, which is a POST; the rows are compared on this side",
+        source="GET, DELETE /v1/resource/generic; gnocchi rest/api.py (ResourcesController), rest/policies.py, "
+        "indexer/sqlalchemy.py (list_resources, delete_resource)",
+        **declared,
+    )
+
 
 SERVICE = Service(
     service_type=TYPE,
@@ -117,34 +128,20 @@ SERVICE = Service(
     proof=Rest(TYPE, "/status", query={"details": "false"}),
     roles="admin on one project: with it Gnocchi lists and deletes what belongs to any project",
     types=(
-        ResourceType(
-            name="resource",
-            list=_list_own,
-            all_projects=_list_own,
-            show=_show_resource,
-            delete=_DELETE_RESOURCE,
-            owner="owner",
-            title="original_resource_id",
-            unfiltered=_UNFILTERED,
-            source=_SOURCE,
+        _resource_type(
+            "resource",
+            of_others=False,
             note="All resources are read, 1000 in a call: Gnocchi ignores a filter in the query of a GET. To callers "
-            "who are no admins Gnocchi lists their own resources. The call that deletes all resources that match a "
-            "filter is not used: it would delete what no inventory has shown.",
+            "without the role admin Gnocchi lists only their own resources. The call that deletes all resources that "
+            "match a filter is not used: it would delete what no inventory has shown.",
         ),
-        ResourceType(
-            name="resource_of_others",
-            list=_list_of_others,
-            all_projects=_list_of_others,
-            show=_show_resource,
-            delete=_DELETE_RESOURCE,
-            owner="owner",
-            title="original_resource_id",
+        _resource_type(
+            "resource_of_others",
+            of_others=True,
             after=(EVERYTHING,),
             project_setting=True,
             informational=True,
             describe=_describe_creator,
-            unfiltered=_UNFILTERED,
-            source=_SOURCE,
             note="Those of Ceilometer are among them. What is created after the last look stays, and names a project "
             "that does not exist. A scan for orphans finds it.",
         ),
@@ -160,8 +157,8 @@ SERVICE = Service(
             source="GET, DELETE /v1/metric; gnocchi rest/api.py (MetricsController), indexer/sqlalchemy.py "
             "(list_metrics, delete_metric)",
             note="A filter by user would need all users who were ever in the project. Metrics without a resource are "
-            "listed first, and the list is read no further. To callers who are no admins Gnocchi does not list their "
-            "metrics without a resource.",
+            "listed first, and the list is read no further. To callers without the role admin Gnocchi does not list "
+            "their metrics without a resource.",
         ),
     ),
 )
