@@ -49,7 +49,7 @@ SERVICE = Service(
     contract_version=1,
     after=CONTROLLERS,
     options=OPTIONS,
-    # To an admin. Mistral answers 403 to all others. The lists show other callers their own project.
+    # Mistral answers 403 to callers without the role admin. The lists show these callers only their own project.
     proof=Rest(TYPE, "/executions", query={**ALL, "fields": "id", "limit": 1}),
     roles="admin on the project to be deleted for workflows, workbooks, actions, environments and action executions; "
     "admin for the others",

@@ -45,8 +45,8 @@ def _shared(connection: Connection, project: ProjectDefinition, workflow: Resour
     """
     if project.options.get("delete_shared_definitions") or project.gone:
         return None
-    rows = Rest(TYPE, "/workflows/{id}/members", key="members").call(connection, project, workflow)["members"]
-    if others := sum(row.get("status") == "accepted" for row in rows):
+    body = Rest(TYPE, "/workflows/{id}/members").call(connection, project, workflow)
+    if others := sum(row.get("status") == "accepted" for row in rows_of(body, "members")):
         text = f"other projects have accepted it as a shared workflow: {others}; it is deleted if the sharing is ended"
         return Verdict(Reason.PROTECTED, f"{text}, or with {_OPTION}")
     return None
