@@ -34,7 +34,7 @@ TYPE = "alarm"
 #: with one time, it would leave some out at the end of a page.
 _SORT = {"sort": "alarm_id:asc"}
 
-#: To an admin. It answers 403 to all others.
+#: Aodh answers 403 to callers without the role admin.
 _ALL = {"q.field": "all_projects", "q.value": "true"}
 
 #: Without a quota in the body this call changes nothing: it returns the rows of the project.

@@ -196,9 +196,9 @@ class Service:
     options: tuple[cfg.Opt, ...] = ()  #: registered in the group ``[service_<type with underscores>]``
     roles: str = ""  #: for the documentation: which roles the orchestrator needs there
     #: A call that the service answers to admins only. It is made before a list of any type counts, because the service
-    #: answers such a list to all callers, and shows only their own project to those who are no admins. It is not made
-    #: with a token of the project, to which the list shows the project's resources. ``None``: no list needs it, or each
-    #: type that needs it has its own.
+    #: answers such a list to all callers, and shows only the caller's project to one without the role admin. It is not
+    #: made with a token of the project, to which the list shows the project's resources. ``None``: no list needs it, or
+    #: each type that needs it has its own.
     proof: Rest | None = None
     #: The version of the contract that the plugin was written for. The registry refuses a version that this release
     #: does not support. The default is the first version, whatever :data:`CONTRACT_VERSION` is.
