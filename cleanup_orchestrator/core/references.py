@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
@@ -81,21 +81,22 @@ def _groups(references: Mapping[str, Collection[str]]) -> list[list[str]]:
     on_path: set[str] = set()
     path: list[str] = []
     found: list[list[str]] = []
+    work: list[tuple[str, Iterator[str]]] = []
+
+    def enter(node: str) -> None:
+        index[node] = low[node] = len(index)
+        path.append(node)
+        on_path.add(node)
+        work.append((node, iter(references.get(node, ()))))
+
     for root in references:
-        if root in index:
-            continue
-        index[root] = low[root] = len(index)
-        path.append(root)
-        on_path.add(root)
-        work = [(root, iter(references[root]))]
+        if root not in index:
+            enter(root)
         while work:
             id_, rest = work[-1]
             for other in rest:
                 if other not in index:
-                    index[other] = low[other] = len(index)
-                    path.append(other)
-                    on_path.add(other)
-                    work.append((other, iter(references.get(other, ()))))
+                    enter(other)
                     break
                 if other in on_path:
                     low[id_] = min(low[id_], index[other])

@@ -71,8 +71,6 @@ def arranged(order: references.Order, batch: list[Resource], others: Iterable[st
 
     :param others: the ids of resources that a later sweep deletes
     """
-    if not order.levels:
-        return batch
     behind = order.behind(others)
     chosen = [resource for resource in batch if resource.id not in behind] or batch
     return sorted(chosen, key=lambda resource: order.levels.get(resource.id, 0))
