@@ -108,9 +108,9 @@ BGP = (
         available=extension("bgp"),
         prepare=(check_bgp_speaker,),
         used=foreign_use(check_bgp_speaker),
-        note="Only an admin can create one. It belongs to the project of his token. One that announces networks of "
-        "other projects, such as an external network, is left: an admin removes these from it, or deletes it. "
-        "openstacksdk has no owner filter for it, and would filter in the client.",
+        note="Only an admin can create one. It belongs to the project of the admin's token. One that announces "
+        "networks of other projects, such as an external network, is left: an admin removes these from it, or deletes "
+        "it. openstacksdk has no owner filter for it, and would filter in the client.",
         source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
     ),
     rest_type(
