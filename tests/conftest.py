@@ -1,13 +1,10 @@
-import functools
 from collections.abc import Iterator
 
 import pytest
-from keystoneauth1 import loading
-from oslo_config import cfg
 from oslo_context import context as oslo_context
 
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from tests.support import examples
+from tests.support import auth_options, examples
 from tests.support.databases import database_url, drop_databases, empty_database_url
 
 examples.load_profile()
@@ -17,27 +14,11 @@ pytest_plugins = ["tests.support.tiers"]
 __all__ = ["database_url", "drop_databases", "empty_database_url"]
 
 
-@functools.cache
-def auth_options() -> frozenset[str]:
-    """The names of the options that the authentication plugins of keystoneauth register."""
-    loaders = loading.get_available_plugin_loaders().values()
-    return frozenset(option.dest for loader in loaders for option in loader.get_options())
-
-
 @pytest.fixture(autouse=True, scope="module")
 def no_options_of_others() -> Iterator[None]:
-    """Start each file without the options of another file's auth_type.
-
-    keystoneauth registers them in cfg.CONF, which a test process has once. Some are required, and a configuration
-    without that section would be refused. Some differ between two types, and oslo.config would raise DuplicateOptError.
-    """
+    """Start each file without the options of another file's auth_type."""
     yield
-    cfg.CONF.reset()
-    for name in ("keystone_authtoken", "orchestrator", "janitor"):
-        group = cfg.CONF._groups.get(name)
-        for known in list(group._opts.values()) if group else ():
-            if known["opt"].dest in auth_options():
-                cfg.CONF.unregister_opt(known["opt"], name)
+    auth_options.forget("keystone_authtoken", "orchestrator", "janitor", "protocol")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -22,7 +22,6 @@ from cleanup_orchestrator.protocol.discovery import Discovery
 from tests.cloud.conftest import free_port_base
 from tests.cloud.orchestrator import Orchestrator
 from tests.support.example_service import SERVICE_TYPE, ExampleService
-from tests.support.protocol_user import forget_users
 
 PASSWORD = "widgets"
 
@@ -219,7 +218,6 @@ def orchestrator(site, cloud, tmp_path):
     made = Orchestrator(cloud, tmp_path, USERS.format(auth_url=cloud.auth_url))
     yield made
     made.running.close()
-    forget_users("protocol", "janitor")
     [service] = admin.call("GET", f"/services?type={SERVICE_TYPE}")["services"]
     admin.call("DELETE", f"/services/{service['id']}")  # with its endpoints: it would block the deletions of others
 

@@ -14,8 +14,8 @@ from tests.emulated.cloud import OWN_PROJECT
 from tests.emulated.cloud import USER as ORCHESTRATOR
 from tests.emulated.http import Response
 from tests.emulated.orchestrator import Orchestrator
+from tests.support import auth_options
 from tests.support.emulated_site import LEAN
-from tests.support.protocol_user import forget_users
 from tests.support.timing import wait
 
 CLOUD = {**LEAN, "projects": 1, "vendor": True}
@@ -41,7 +41,7 @@ def user_of_the_protocol(emulated, *roles, name=SPEAKER):
 @pytest.fixture(autouse=True)
 def options_of_one_test():
     yield
-    forget_users("protocol")
+    auth_options.forget("protocol")
 
 
 @pytest.fixture
