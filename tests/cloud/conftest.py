@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from keystoneauth1.identity.v3 import Password
+from keystoneauth1.session import Session
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
@@ -219,6 +220,17 @@ class Sweeper:
     def connection(self, project_id: str | None = None, write: bool = False) -> Connection:
         return Connection(session=self.session(project_id, write), region_name="RegionOne")
 
+    def system_scoped(self) -> Connection:
+        """Return a connection of the cloud's administrator with a token of the system, and of no project."""
+        auth = Password(
+            self.cloud.auth_url,
+            username="admin",
+            password=self.cloud.site.password,
+            user_domain_id="default",
+            system_scope="all",
+        )
+        return Connection(session=Session(auth=auth), region_name="RegionOne")
+
     def enter(self, filled: Filled) -> None:
         """Take a role on the project, as the drain does."""
         self.cloud.admin.ensure_role(filled.project_id, self.user_id, "admin")
@@ -341,10 +353,12 @@ def projects(request: pytest.FixtureRequest, neighbour: Filled) -> tuple[Filled,
 
 
 @pytest.fixture(scope="module")
-def orchestrator(
-    request: pytest.FixtureRequest, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Orchestrator]:
-    """Engine and workers in this process, over the light cloud; the file may add to their configuration: `OPTIONS`."""
+def orchestrator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
+    """Engine and workers in this process, over the light cloud, or over that of the file (`CLOUD`).
+
+    The file may add to their configuration: `OPTIONS`.
+    """
+    cloud = request.getfixturevalue("further_cloud" if hasattr(request.module, "CLOUD") else "cloud")
     options = getattr(request.module, "OPTIONS", "")
     made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"), options)
     yield made

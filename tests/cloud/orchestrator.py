@@ -11,7 +11,7 @@ from cleanup_orchestrator import service
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.store import tables
 from tests.cloud.launcher import Cloud
@@ -82,6 +82,12 @@ class Orchestrator:
         self.parts.bus.deletion(record.id)
         return record.id
 
+    def run(self, project_id: str, mode: Mode, *statuses: Status) -> str:
+        """Request a deletion, and wait until it has ended with one of the statuses; return its id."""
+        deletion_id = self.request(project_id, mode)
+        self.wait(deletion_id, *statuses)
+        return deletion_id
+
     def wait(self, deletion_id: str, *statuses: Status, until=None, seconds: float = 400) -> Deletion:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -94,6 +100,11 @@ class Orchestrator:
             time.sleep(0.1)
         steps = self.store.steps(deletion_id)
         raise AssertionError(f"still {record.status}: {blockers(record, steps)}")
+
+    def deleted(self, deletion_id: str) -> list[str]:
+        """Return what the journal says of each delete, such as ``alarm.quota: 1 gone``."""
+        events = [row.event for row in self.store.events(deletion_id, 1000)]
+        return [event.message for event in events if event.type == EventType.RESOURCE_DELETED]
 
     def cancel(self, deletion_id: str) -> None:
         cancel(self.store, deletion_id)

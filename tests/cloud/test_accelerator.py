@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
-from keystoneauth1.identity.v3 import Password
-from keystoneauth1.session import Session
-from openstack.connection import Connection
-
 from cleanup_orchestrator.core.deletion import Mode, Status
-from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.accelerator import _REQUESTS, SERVICE
 from tests.cloud.filler import fill
 from tests.cloud.fillings.accelerator import cyborg
-from tests.cloud.orchestrator import Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("cyborg",)
@@ -67,12 +60,8 @@ def test_a_caller_who_is_no_admin_never_sees_an_empty_project(projects, further_
 
 def test_a_system_scoped_token_never_sees_an_empty_project(projects, further_sweeper):
     target, _ = projects
-    cloud = further_sweeper.cloud
-    auth = Password(cloud.auth_url, username="admin", password=cloud.site.password, user_domain_id="default",
-                    system_scope="all")  # fmt: skip
-    connection = Connection(session=Session(auth=auth), region_name="RegionOne")
     definition = further_sweeper.definition(SERVICE, target)
-    found = sweeps.inventory(REQUEST, connection, definition)
+    found = sweeps.inventory(REQUEST, further_sweeper.system_scoped(), definition)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
@@ -101,21 +90,10 @@ def test_requests_of_a_project_that_keystone_has_deleted_are_deleted(further_adm
     assert alive(further_sweeper, filled) == {}
 
 
-@pytest.fixture(scope="module")
-def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"))
-    yield made
-    made.running.close()
-
-
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
     filled = fill(further_admin, "accelerator-whole", only=["accelerator"])
-    report = orchestrator.request(filled.project_id, Mode.REPORT)
-    orchestrator.wait(report, Status.LEFTOVERS)
+    orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
     assert alive(further_sweeper, filled) == ROWS
-    deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
-    orchestrator.wait(deletion, Status.DELETED)
+    deletion = orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     assert alive(further_sweeper, filled) == {}
-    journal = [row.event for row in orchestrator.store.events(deletion, 1000)]
-    deleted = [event.message for event in journal if event.type == EventType.RESOURCE_DELETED]
-    assert deleted == ["accelerator.accelerator_request: 4 gone"]
+    assert orchestrator.deleted(deletion) == ["accelerator.accelerator_request: 4 gone"]

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from keystoneauth1.identity.v3 import Password
-from keystoneauth1.session import Session
-from openstack.connection import Connection
 
 from cleanup_orchestrator.core.deletion import Mode, Status
-from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import backup
@@ -105,11 +101,7 @@ def test_a_caller_who_is_no_admin_never_sees_an_empty_project(type_, projects, f
 @pytest.mark.parametrize("type_", SERVICE.types, ids=lambda type_: type_.name)
 def test_a_system_scoped_token_sees_everything(type_, projects, further_sweeper):
     target, _ = projects
-    cloud = further_sweeper.cloud
-    auth = Password(cloud.auth_url, username="admin", password=cloud.site.password, user_domain_id="default",
-                    system_scope="all")  # fmt: skip
-    connection = Connection(session=Session(auth=auth), region_name="RegionOne")
-    found = sweeps.inventory(type_, connection, further_sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(type_, further_sweeper.system_scoped(), further_sweeper.definition(SERVICE, target))
     assert ids(found) == set(target.ids[type_.name])
 
 
@@ -193,13 +185,10 @@ def test_the_orchestrator_deletes_the_project_with_everything(projects, orchestr
     filled = fill(further_admin, "backup-whole", only=["backup"])
     stolen = trust_of(neighbour)
     steal(filled, stolen)
-    report = orchestrator.request(filled.project_id, Mode.REPORT)
-    orchestrator.wait(report, Status.LEFTOVERS)
+    orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
     assert alive(further_sweeper, filled) == ROWS | {"freezer.jobs": 4}
-    deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
-    orchestrator.wait(deletion, Status.DELETED)
+    deletion = orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     assert alive(further_sweeper, filled) == {}
     assert is_there(further_sweeper, stolen)
-    journal = [row.event for row in orchestrator.store.events(deletion, 1000)]
-    deleted = {event.message for event in journal if event.type == EventType.RESOURCE_DELETED}
+    deleted = {*orchestrator.deleted(deletion)}
     assert {f"backup.{name}: {number + (name == 'job')} gone" for name, number in FOUND.items()} <= deleted

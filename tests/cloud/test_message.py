@@ -15,10 +15,10 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.message import SERVICE
 from tests.cloud.filler import fill
 from tests.cloud.fillings.message import zaqar
-from tests.cloud.orchestrator import Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("zaqar",)
+OPTIONS = "[service_message]\nlist_topics = false\n"
 if not shutil.which("redis-server"):
     (pytest.fail if os.environ.get("CI") else pytest.skip)("redis-server is missing", allow_module_level=True)
 
@@ -122,18 +122,9 @@ def test_a_delete_without_effect_is_no_success(further_admin, further_sweeper, t
     assert {left.id for left in swept.leftovers} == set(filled.ids[type_.name])
 
 
-@pytest.fixture(scope="module")
-def orchestrator(further_cloud, tmp_path_factory):
-    options = "[service_message]\nlist_topics = false\n"
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), options)
-    yield made
-    made.running.close()
-
-
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
     """The catalog has Zaqar under an alias of its official type."""
     filled = fill(further_admin, "message-whole", only=["message"])
-    deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
-    orchestrator.wait(deletion, Status.DELETED)
+    orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     assert alive(further_sweeper, filled) == {}
     assert existing(further_sweeper, filled) == []

@@ -6,19 +6,14 @@ import dataclasses
 import time
 
 import pytest
-from keystoneauth1.identity.v3 import Password
-from keystoneauth1.session import Session
-from openstack.connection import Connection
 
 from cleanup_orchestrator.core.deletion import Mode, Status
-from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import metric
 from cleanup_orchestrator.plugins.metric import SERVICE
 from tests.cloud.filler import fill
 from tests.cloud.fillings.metric import gnocchi
-from tests.cloud.orchestrator import Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("gnocchi",)
@@ -118,11 +113,7 @@ def test_a_caller_who_is_no_admin_never_sees_an_empty_project(type_, projects, f
 @each_type
 def test_a_system_scoped_admin_sees_everything(type_, projects, further_sweeper):
     target, _ = projects
-    cloud = further_sweeper.cloud
-    auth = Password(cloud.auth_url, username="admin", password=cloud.site.password, user_domain_id="default",
-                    system_scope="all")  # fmt: skip
-    connection = Connection(session=Session(auth=auth), region_name="RegionOne")
-    found = sweeps.inventory(type_, connection, further_sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(type_, further_sweeper.system_scoped(), further_sweeper.definition(SERVICE, target))
     assert ids(found) == set(target.ids[KIND[type_.name]])
 
 
@@ -165,21 +156,11 @@ def test_the_rows_of_a_project_that_keystone_has_deleted_are_deleted(further_adm
     settled(further_sweeper, filled, {})
 
 
-@pytest.fixture(scope="module")
-def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"))
-    yield made
-    made.running.close()
-
-
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
     filled = fill(further_admin, "metric-whole", only=["metric"])
-    report = orchestrator.request(filled.project_id, Mode.REPORT)
-    orchestrator.wait(report, Status.LEFTOVERS)
+    orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
     assert alive(further_sweeper, filled) == ROWS
-    deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
-    orchestrator.wait(deletion, Status.DELETED)
+    deletion = orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     settled(further_sweeper, filled, {})
-    journal = [row.event for row in orchestrator.store.events(deletion, 1000)]
-    deleted = {event.message for event in journal if event.type == EventType.RESOURCE_DELETED}
+    deleted = {*orchestrator.deleted(deletion)}
     assert {"metric.resource: 3 gone", "metric.resource_of_others: 1 gone", "metric.metric: 3 gone"} <= deleted

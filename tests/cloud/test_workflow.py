@@ -16,7 +16,6 @@ from cleanup_orchestrator.plugins.workflow import SERVICE, listing
 from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.workflow import WORKBOOK, inside, mistral, plain
-from tests.cloud.orchestrator import Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("mistral",)
@@ -244,13 +243,6 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper):
     assert alive(further_sweeper, filled) == {
         f"mistral.{table}": ROWS[f"mistral.{table}"] for table in ("workbooks_v2", "environments_v2")
     } | {"mistral.action_executions_v2": 2}
-
-
-@pytest.fixture(scope="module")
-def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"))
-    yield made
-    made.running.close()
 
 
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
