@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.cloud.fillings.base import Filling, Rest, client
+from tests.cloud.fillings.base import FillError, Filling, Rest, client
 
 WORKFLOW = """version: '2.0'
 {name}:
@@ -83,14 +83,18 @@ def executions(f: Filling) -> None:
     for name in ("std.noop", "act"):
         body = {"name": name, "input": "{}", "params": '{"save_result": true}'}
         f.note("action_execution", rest.call("POST", "/action_executions", body)["id"])
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        found = rest.call("GET", "/executions")["executions"]
-        mine = [row["id"] for row in found if row["project_id"] == f.project_id]
-        if len(mine) == 3:  # with the sub-workflow
-            break
+    deadline = time.monotonic() + 60
+    while len(mine := executions_of(f)) != 3:  # with the sub-workflow
+        if time.monotonic() > deadline:
+            raise FillError(f"Mistral has not started the sub-workflow: {mine}")
         time.sleep(0.2)
     f.note("execution", running, over, *mine)
+
+
+def executions_of(f: Filling) -> list[str]:
+    """Return the ids of the project's executions."""
+    found = mistral(f.filled.connection).call("GET", "/executions")["executions"]
+    return [row["id"] for row in found if row["project_id"] == f.project_id]
 
 
 def triggers(f: Filling) -> None:
