@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import time
 import uuid
+from collections.abc import Iterator
 
 from cleanup_orchestrator import service
 from cleanup_orchestrator.core import transitions
@@ -53,6 +55,17 @@ def janitor(cloud: Cloud) -> str:
     user = {"name": "orchestrator-janitor", "password": "orchestrator", "domain_id": "default"}
     cloud.admin.ensure("users", "user", user, domain_id="default")
     return JANITOR.format(auth_url=cloud.auth_url)
+
+
+@contextlib.contextmanager
+def catalogued(cloud: Cloud, type_: str, url: str) -> Iterator[None]:
+    """Have a new service in the catalog; then remove it with its endpoints, which would block other deletions."""
+    cloud.admin.ensure_service(type_, type_, url, "RegionOne")
+    (entry,) = cloud.admin.call("GET", f"/services?type={type_}")["services"]
+    try:
+        yield
+    finally:
+        cloud.admin.call("DELETE", f"/services/{entry['id']}")
 
 
 class Orchestrator:

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from contextlib import contextmanager
 
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
-from tests.cloud.launcher import Cloud
+from tests.cloud.orchestrator import catalogued
 from tests.cloud.proof import left
-
-
-@contextmanager
-def catalogued(cloud: Cloud, type_: str, url: str):
-    """A new service in the catalog."""
-    cloud.admin.ensure_service(type_, type_, url, "RegionOne")
-    (entry,) = cloud.admin.call("GET", f"/services?type={type_}")["services"]
-    try:
-        yield entry
-    finally:
-        cloud.admin.call("DELETE", f"/services/{entry['id']}")
 
 
 def test_inherited_grants_are_named_and_only_what_follows_the_closing_counts(cloud, admin, orchestrator):

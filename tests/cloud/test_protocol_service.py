@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.protocol import PATH
 from cleanup_orchestrator.protocol.discovery import Discovery
 from tests.cloud.conftest import free_port_base
-from tests.cloud.orchestrator import Orchestrator
+from tests.cloud.orchestrator import Orchestrator, catalogued, janitor
 from tests.support.example_service import SERVICE_TYPE, ExampleService
 
 PASSWORD = "widgets"
@@ -31,15 +31,15 @@ class Site:
 
     def __init__(self, cloud, store):
         self.cloud, self.store = cloud, store
-        self.projects = {name: self._project(f"{name}-{secrets.token_hex(2)}") for name in ("mine", "other")}
+        self.projects = {name: self.make_project(f"{name}-{secrets.token_hex(2)}") for name in ("mine", "other")}
         self.tokens = {}
 
-    def _project(self, name):
+    def make_project(self, name):
         return self.cloud.admin.ensure("projects", "project", {"name": name, "domain_id": "default"})
 
     def auth(self, role, project="mine"):
         """Return the credentials of a user that has one role in a project."""
-        name, found = f"{role}-{project}", self.projects.get(project) or self._project(project)
+        name, found = f"{role}-{project}", self.projects.get(project) or self.make_project(project)
         user = self.cloud.admin.ensure_user(name, PASSWORD, found["name"], (role,))
         own = {"user_id": user["id"], "password": PASSWORD, "project_id": found["id"]}
         return {"auth_url": self.cloud.auth_url, **own}
@@ -190,7 +190,7 @@ def test_the_conformance_check_passes(site, tmp_path, monkeypatch, capsys):
 
 
 # -------------------------------------------------------------------------------------------------- the orchestrator
-USERS = """
+SPEAKER = """
 [protocol]
 auth_type = password
 auth_url = {auth_url}
@@ -199,27 +199,18 @@ password = speaker
 project_name = service
 user_domain_id = default
 project_domain_id = default
-[janitor]
-auth_type = password
-auth_url = {auth_url}
-username = caretaker
-password = caretaker
-user_domain_id = default
 """
 
 
 @pytest.fixture
 def orchestrator(site, cloud, tmp_path):
     """Engine and workers over a catalog with the service."""
-    admin = cloud.admin
-    admin.ensure_user("speaker", "speaker", "service", ("service",))
-    admin.ensure_user("caretaker", "caretaker", "service", ())
-    admin.ensure_service(SERVICE_TYPE, "widgets", site.store.url, "RegionOne")
-    made = Orchestrator(cloud, tmp_path, USERS.format(auth_url=cloud.auth_url))
-    yield made
-    made.running.close()
-    [service] = admin.call("GET", f"/services?type={SERVICE_TYPE}")["services"]
-    admin.call("DELETE", f"/services/{service['id']}")  # with its endpoints: it would block the deletions of others
+    cloud.admin.ensure_user("speaker", "speaker", "service", ("service",))
+    options = SPEAKER.format(auth_url=cloud.auth_url) + janitor(cloud)
+    with catalogued(cloud, SERVICE_TYPE, site.store.url):
+        made = Orchestrator(cloud, tmp_path, options)
+        yield made
+        made.running.close()
 
 
 def rows(site, project):
@@ -231,7 +222,7 @@ def rows(site, project):
 
 def test_a_cascade_deletes_what_the_project_owns_and_nothing_else(site, cloud, orchestrator):
     for project in ("doomed", "neighbour"):
-        site.projects[project] = site._project(f"{project}-{secrets.token_hex(2)}")
+        site.projects[project] = site.make_project(f"{project}-{secrets.token_hex(2)}")
     target = site.projects["neighbour"]["id"]
     for project in ("doomed", "neighbour"):
         widget = site.create("widget", project, name="wheel")
