@@ -453,6 +453,14 @@ class Service:
         raise Reply(204)
 
 
+def filled(lie: Lie | None = None) -> Service:
+    """Return a service in which both projects have resources of each type."""
+    service = Service(lie)
+    for project in (PROJECT, OTHER):
+        service.fill(project)
+    return service
+
+
 class _Handler(simple_server.WSGIRequestHandler):
     """Passes the path on as it came, and logs nothing."""
 

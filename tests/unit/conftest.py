@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cleanup_orchestrator.cloud import session as cloud_session
 from tests.support.databases import filled
 from tests.support.stores import store
 
@@ -17,3 +18,9 @@ def database_url() -> Iterator[str]:
     """The URL of a SQLite file at head without rows. The functional tests use the other kinds, too."""
     with filled("sqlite") as url:
         yield url
+
+
+@pytest.fixture
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that is answered with 503 is not sent again: the services of the test do not recover."""
+    monkeypatch.setattr(cloud_session, "AGAIN", ())

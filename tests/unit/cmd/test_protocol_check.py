@@ -8,12 +8,13 @@ import json
 
 import pytest
 
-from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cmd import manage, protocol_check
 from cleanup_orchestrator.errors import WriteRefused
 from cleanup_orchestrator.protocol.documents import PATH
 from tests.support import liars
-from tests.support.liars import MEMBER_TOKEN, OTHER, PROJECT, SERVICE_TOKEN, Lie
+from tests.support.liars import MEMBER_TOKEN, OTHER, PROJECT, SERVICE_TOKEN, Lie, filled
+
+pytestmark = pytest.mark.usefixtures("no_retries")
 
 USERS = {"widgets": SERVICE_TOKEN, "demo": MEMBER_TOKEN, "root": "token-of-an-admin"}
 TOKENS = {**liars.TOKENS, USERS["root"]: liars.Identity(frozenset({"admin", "service"}), OTHER)}
@@ -49,11 +50,6 @@ class Keystone:
         return {"id": "1", "interface": "public", "region": "r", "region_id": "r", "url": url}
 
 
-@pytest.fixture(autouse=True)
-def no_retries(monkeypatch):
-    monkeypatch.setattr(cloud_session, "AGAIN", ())
-
-
 @pytest.fixture
 def check(tmp_path, monkeypatch, capsys):
     """Return a function that runs the command against a service and returns exit code, output and errors."""
@@ -82,13 +78,6 @@ def check(tmp_path, monkeypatch, capsys):
         return code, *capsys.readouterr()
 
     return run
-
-
-def filled(lie=None):
-    service = liars.Service(lie)
-    for project in (PROJECT, OTHER):
-        service.fill(project)
-    return service
 
 
 PROJECTS = ("--project", PROJECT, "--other-project", OTHER)

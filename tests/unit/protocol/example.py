@@ -38,15 +38,21 @@ def module():
     return found
 
 
-def service(folder):
-    """Return a client of the service with the rows of the examples."""
+def configured(folder, rows, cancel_seconds):
+    """Return the module, configured for a new database with these rows."""
     widgets, database = module(), folder / "widgets.sqlite"
     configuration = folder / "widgets.conf"
-    configuration.write_text(f"[widgets]\ndatabase = {database}\ncancel_seconds = 3600\n")
+    configuration.write_text(f"[widgets]\ndatabase = {database}\ncancel_seconds = {cancel_seconds}\n")
     widgets.CONF([], project="widgets", default_config_files=[str(configuration)])
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         connection.executescript(widgets.SCHEMA)
-        connection.executemany("INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", ROWS)
+        connection.executemany("INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    return widgets
+
+
+def service(folder):
+    """Return a client of the service with the rows of the examples."""
+    widgets = configured(folder, ROWS, cancel_seconds=3600)
     both = protocol.mounted(protocol.app(widgets.PROVIDER), beside=widgets.api)
     return Client(both, more={"openstack.request_id": REQUEST_ID})
 

@@ -14,7 +14,9 @@ from cleanup_orchestrator.protocol import conformance
 from cleanup_orchestrator.protocol.conformance import Callers, Options, Verdict
 from cleanup_orchestrator.protocol.documents import PATH
 from tests.support import liars
-from tests.support.liars import OTHER, PROJECT, Lie
+from tests.support.liars import OTHER, PROJECT, Lie, filled
+
+pytestmark = pytest.mark.usefixtures("no_retries")
 
 #: Endpoints of a service that is called without a connection.
 WORKS, BROKEN = "http://works/storage", "http://broken/storage"
@@ -76,19 +78,6 @@ HITS = {
     Lie.DELETES_BY_ID, Lie.DELETES_MORE, Lie.TAKES_ANOTHERS, Lie.TAKES_OTHERS_LATER, Lie.TAKES_UNDECLARED,
     Lie.DELETES_ALL_OF_EVERYONE, Lie.DELETES_ALL_UNDECLARED, Lie.EMPTY_ID_DELETES_ALL, Lie.DRAIN_DELETES,
 }  # fmt: skip
-
-
-def filled(lie=None):
-    service = liars.Service(lie)
-    for project in (PROJECT, OTHER):
-        service.fill(project)
-    return service
-
-
-@pytest.fixture(autouse=True)
-def no_retries(monkeypatch):
-    """A read that is answered with 503 is not sent again: the services of these tests do not recover."""
-    monkeypatch.setattr(cloud_session, "AGAIN", ())
 
 
 @functools.cache

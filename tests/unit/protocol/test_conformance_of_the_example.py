@@ -17,6 +17,8 @@ from tests.support import liars
 from tests.support.liars import OTHER, PROJECT
 from tests.unit.protocol import example
 
+pytestmark = pytest.mark.usefixtures("no_retries")
+
 
 def with_tokens(application):
     """Return an application behind what keystonemiddleware does: it validates the token and writes what it says."""
@@ -43,8 +45,8 @@ def failing(provider):
     return dataclasses.replace(provider, list=unavailable, show=unavailable, delete=unavailable)
 
 
-def fill(database):
-    """Store two resources of each type in each project; orders belong to widgets, so they are deleted first."""
+def resources():
+    """Return two rows of each type in each project; orders belong to widgets, so they are deleted first."""
     rows = []
     for mark, project in (("1", PROJECT), ("2", OTHER)):
         for number in range(2):
@@ -52,9 +54,7 @@ def fill(database):
             for name, id_ in ids.items():
                 widget = ids["widget"] if name in ("part", "order") else None
                 rows.append((id_, project, name, name, "2026-03-02T08:00:00Z", widget, OTHER, 0, None))
-    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
-        connection.executescript(example.module().SCHEMA)
-        connection.executemany("INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    return rows
 
 
 TYPES = ("widget", "part", "order", "note", "rule")
@@ -63,11 +63,7 @@ TYPES = ("widget", "part", "order", "note", "rule")
 @pytest.fixture
 def store(tmp_path):
     """The module of the example service, on a database with resources."""
-    widgets, database = example.module(), tmp_path / "widgets.sqlite"
-    (tmp_path / "widgets.conf").write_text(f"[widgets]\ndatabase = {database}\ncancel_seconds = 0.3\n")
-    widgets.CONF([], project="widgets", default_config_files=[str(tmp_path / "widgets.conf")])
-    fill(database)
-    return widgets
+    return example.configured(tmp_path, resources(), cancel_seconds=0.3)
 
 
 def checked(provider, api=None):
@@ -94,12 +90,6 @@ def checked(provider, api=None):
         )
         options = Options(PROJECT, OTHER, "widget-store", PROJECT, delete=True, wait=10)
         return list(conformance.run(callers, options))
-
-
-@pytest.fixture(autouse=True)
-def no_retries(monkeypatch):
-    """A read that is answered with 503 is not sent again: the services of these tests do not recover."""
-    monkeypatch.setattr(cloud_session, "AGAIN", ())
 
 
 def test_it_passes_every_check(store):
