@@ -47,7 +47,7 @@ def test_an_inventory_finds_all_requests_and_changes_nothing(projects, further_s
     assert ids(found_by(further_sweeper, target, REQUEST.all_projects_view())) == ids(found)
 
 
-def test_a_caller_who_is_no_admin_never_sees_an_empty_project(projects, further_sweeper):
+def test_a_caller_without_the_admin_role_never_sees_an_empty_project(projects, further_sweeper):
     """Cyborg answers with what the caller's project has."""
     target, neighbour = projects
     definition = further_sweeper.definition(SERVICE, target)

@@ -64,7 +64,7 @@ def without_proof():
 
 
 @pytest.mark.parametrize("type_", [ALARM, without_proof()], ids=["with the proof", "without it"])
-def test_a_caller_who_is_no_admin_never_sees_an_empty_project(projects, further_sweeper, type_):
+def test_a_caller_without_the_admin_role_never_sees_an_empty_project(projects, further_sweeper, type_):
     target, neighbour = projects
     definition = further_sweeper.definition(SERVICE, target)
     found = sweeps.inventory(type_, neighbour.connection, definition)

@@ -92,7 +92,7 @@ def test_the_list_of_all_projects_shows_the_jobs_of_each(projects, further_sweep
 
 
 @pytest.mark.parametrize("type_", SERVICE.types, ids=lambda type_: type_.name)
-def test_a_caller_who_is_no_admin_never_sees_an_empty_project(type_, projects, further_sweeper):
+def test_a_caller_without_the_admin_role_never_sees_an_empty_project(type_, projects, further_sweeper):
     target, neighbour = projects
     found = sweeps.inventory(type_, neighbour.connection, further_sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)

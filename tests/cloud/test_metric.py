@@ -100,7 +100,7 @@ def test_users_are_not_shown_their_metrics_without_a_resource(projects):
 
 
 @each_type
-def test_a_caller_who_is_no_admin_never_sees_an_empty_project(type_, projects, further_sweeper):
+def test_a_caller_without_the_admin_role_never_sees_an_empty_project(type_, projects, further_sweeper):
     """Gnocchi answers with what the caller's project has."""
     target, neighbour = projects
     definition = further_sweeper.definition(SERVICE, target)

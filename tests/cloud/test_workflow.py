@@ -113,7 +113,7 @@ def test_an_orphan_scan_sees_the_owner_of_each(projects, further_sweeper):
 
 
 @pytest.mark.parametrize("name", [name for name, type_ in TYPES.items() if type_.token is Token.ADMIN])
-def test_a_caller_who_is_no_admin_never_sees_an_empty_project(projects, further_sweeper, name):
+def test_a_caller_without_the_admin_role_never_sees_an_empty_project(projects, further_sweeper, name):
     target, neighbour = projects
     definition = further_sweeper.definition(SERVICE, target)
     found = sweeps.inventory(TYPES[name], neighbour.connection, definition)

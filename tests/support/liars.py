@@ -38,7 +38,7 @@ class Lie(StrEnum):
     """What the service does wrong; the comment says what it answers."""
 
     # rules 1 and 2
-    ANONYMOUS = "anonymous"  #: it asks nobody for a token
+    ANONYMOUS = "anonymous"  #: it needs no token
     ANY_TOKEN = "any-token"  #: a token that it does not know is as good as the service user's
     FORGED_ROLES = "forged-roles"  #: it believes the headers of keystonemiddleware when a client sends them
     ANY_ROLE = "any-role"  #: a valid token is enough

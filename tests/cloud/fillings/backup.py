@@ -44,7 +44,7 @@ def register(rest: Rest, project_id: str, name: str, **attributes: Any) -> None:
 
 
 def job(f: Filling, suffix: str, client_id: str, *, by_admin: bool = False, **attributes: Any) -> str:
-    """A job with an action of its own."""
+    """A job with one action."""
     name = f"{f.name}-{suffix}"
     actions = [{"freezer_action": {**ACTION, "backup_name": name}}]
     body = {"description": name, "client_id": client_id, "job_schedule": {"schedule_interval": "5 days"},

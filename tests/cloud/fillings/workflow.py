@@ -58,7 +58,7 @@ def inside(f: Filling) -> Rest:
 
 
 def definitions(f: Filling) -> None:
-    """Workflows, a workbook, actions and environments, also in a namespace of their own."""
+    """Workflows, a workbook, actions and environments, also in a namespace."""
     rest = mistral(f.filled.connection)
     for namespace in ("", NAMESPACE):
         made = plain(rest, "/workflows", WORKFLOW.format(name="flow"), namespace=namespace)["workflows"]

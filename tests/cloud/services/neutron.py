@@ -12,7 +12,7 @@ PLUGINS = (
     "router", "trunk", "qos", "port_forwarding", "metering", "local_ip", "ndp_proxy", "conntrack_helper", "log",
     "network_segment_range",
 )  # fmt: skip
-#: The service plugins of the add-ons, which are packages of their own.
+#: The service plugins of the add-ons, which are separate packages.
 ADDONS = ("vpnaas", "firewall_v2", "bgp", "bgpvpn", "sfc", "flow_classifier", "taas", "tapmirror")
 #: Plugins that the add-ons break. BGP VPNs and local IPs both have `port_associations`: Neutron knows only one of them.
 CLASHING = ("local_ip",)

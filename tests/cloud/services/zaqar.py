@@ -1,4 +1,4 @@
-"""Zaqar: its API, with queues in the database, and messages and subscriptions in a Redis of its own."""
+"""Zaqar: its API, with queues in the database, and messages and subscriptions in a separate Redis."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ def test_a_later_minor_version_and_unknown_fields_are_accepted():
 UNFIT = {
     "a name with a line end": (Declared("widget\n"), "letters"),
     "an unknown type of a plugin": (Declared("widget", after=("network.prot",)), "network.prot"),
-    "an unknown type of its own": (Declared("widget", after=("gadget",)), "vendor.gadget"),
+    "an unknown type of the service": (Declared("widget", after=("gadget",)), "vendor.gadget"),
     "an unknown service": (Declared("widget", after=("acme.thing",)), "acme.thing"),
     "an unknown parent": (Declared("widget", deleted_with=("gadget",)), "vendor.gadget"),
     "itself": (Declared("widget", after=("widget",)), "cycle"),
