@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as-member",
         metavar="NAME",
         default="",
-        help="another cloud of clouds.yaml, with a user who is no admin, in another project: a list must not look "
-        "empty to this user",
+        help="another cloud of clouds.yaml, with a user without the admin role, in another project: a list must not "
+        "look empty to this user",
     )
     live.add_argument(
         "--time-limit", metavar="SECONDS", type=_seconds, default=60.0, help="for each list and each call (default: 60)"

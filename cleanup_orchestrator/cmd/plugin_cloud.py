@@ -105,7 +105,7 @@ class _Session(GuardedSession):
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """The connections to one cloud: of an admin, in the project, and of a user who is no admin."""
+    """The connections to one cloud: of an admin, in the project, and of a user without the admin role."""
 
     watch: Watch
     project: ProjectDefinition
@@ -121,7 +121,7 @@ def connect(
 ) -> Tokens:
     """Log in to a cloud of clouds.yaml and read the project.
 
-    :param member: another cloud of clouds.yaml, whose user is no admin; empty: none
+    :param member: another cloud of clouds.yaml, whose user lacks the admin role; empty: none
     :param options: the values of the service's options
     :param seconds: the longest time of one question, and of one call
     :raises ManageError: with what to change

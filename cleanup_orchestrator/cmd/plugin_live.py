@@ -309,21 +309,21 @@ class _TypeCheck:
                 return Answer.OK, f"{proof!r} is answered; pass --as-member to see that others are refused"
             asked = self._ask(lambda: admin.prove(proof, member, self.project))
             if asked.error is None:
-                return Answer.FAILED, f"{proof!r} is answered to a user who is no admin: it proves nothing"
+                return Answer.FAILED, f"{proof!r} is answered to a user without the admin role: it proves nothing"
             return Answer.OK, f"{proof!r} is answered to an admin, and refused to others: {asked.why}"
         if member is None:
-            return Answer.NOT_CHECKED, "pass --as-member NAME, a user who is no admin and in another project"
+            return Answer.NOT_CHECKED, "pass --as-member NAME, a user without the admin role in another project"
         if not listed.own:
             return Answer.NOT_CHECKED, "the project has none, so that an empty list is true: create one"
         asked = self._ask(lambda: self._read(type_, member, self.project))
         if asked.error is not None:
-            return Answer.OK, f"the list is refused to a user who is no admin: {asked.why}"
+            return Answer.OK, f"the list is refused to a user without the admin role: {asked.why}"
         if missing := len(listed.own.keys() - asked.value.own.keys()):
             return Answer.FAILED, (
-                f"a user who is no admin gets a list without {missing} of the project's {len(listed.own)} rows, and no "
-                "error: the list would look complete; declare a 'proof'"
+                f"a user without the admin role gets a list without {missing} of the project's {len(listed.own)} rows, "
+                "and no error: the list would look complete; declare a 'proof'"
             )
-        return Answer.OK, "a user who is no admin gets the same rows"
+        return Answer.OK, "a user without the admin role gets the same rows"
 
 
 def _in_small_pages(call: Sdk | Rest, rows: int) -> tuple[int, Sdk | Rest]:

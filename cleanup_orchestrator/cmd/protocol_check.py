@@ -227,7 +227,7 @@ def _check(args: argparse.Namespace) -> int:
         raise UsageError(f"the user of --as-member {args.as_member} has the role {ROLE}")
     callers = Callers(
         service=sender(service, base),
-        nobody=sender(service, base, authenticated=False),
+        anonymous=sender(service, base, authenticated=False),
         member=sender(member, base) if member is not None else None,
         # It is only read: what it answers without its backend is no reason to delete.
         without_backend=sender(reader, _other_base(args.without_backend, base)) if args.without_backend else None,

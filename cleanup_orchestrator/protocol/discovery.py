@@ -2,7 +2,7 @@
 
 A service of the catalog without a plugin is asked for its capabilities. The answer is on record in the database for all
 processes, and is asked for again after half a minute. What a service answered before is never forgotten: a service that
-does not answer any more holds resources all the same.
+no longer answers still holds resources.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Discovery:
             message = f"its document of the project resources protocol cannot be used: {why}"
         elif row.spoken is Spoken.ABSENT and spoke:
             message = (
-                "it answered over the project resources protocol before, and does not know it any more (404): what it "
+                "it answered over the project resources protocol before, and no longer knows it (404): what it "
                 "holds is unknown"
             )
         elif row.spoken is Spoken.ABSENT:

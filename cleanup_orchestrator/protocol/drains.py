@@ -32,7 +32,7 @@ def release(session: Session, service: ProtocolService, project_id: str, timeout
     except calls.Refusal as refusal:
         if refusal.problem is not ProblemType.NOT_SUPPORTED:
             raise
-        return f"{name(service)} does not drain projects any more"
+        return f"{name(service)} no longer drains projects"
     return f"{name(service)} accepts new resources of the project again"
 
 

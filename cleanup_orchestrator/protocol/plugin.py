@@ -91,8 +91,8 @@ class _Hooks:
         """
         if self.declared.acts_on and project.gone:
             text = (
-                f"its service acts on {self.declared.acts_on} when it is deleted, and there is no token with the "
-                "power of a member any more, because Keystone does not know the project"
+                f"its service acts on {self.declared.acts_on} when it is deleted, and there is no longer a token "
+                "with the power of a member, because Keystone does not know the project"
             )
             raise Refused(Verdict(Reason.PROJECT_GONE, text))
         response = self._request(connection, "DELETE", self._path(project, resource), project)

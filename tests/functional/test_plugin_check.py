@@ -226,7 +226,7 @@ LIES = {
     "proves nothing": (
         {"proof": Rest("network", "/extensions", key="extensions")},
         "proof",
-        "answered to a user who is no admin",
+        "answered to a user without the admin role",
     ),
 }
 

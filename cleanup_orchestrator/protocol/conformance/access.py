@@ -63,19 +63,19 @@ def _write_refused(subject: Subject, send: Send, headers: Mapping[str, str], sta
 
 
 def _without_token(subject: Subject) -> str:
-    return _read_refused(subject, subject.callers.nobody, {}, 401, ProblemType.NOT_AUTHENTICATED)
+    return _read_refused(subject, subject.callers.anonymous, {}, 401, ProblemType.NOT_AUTHENTICATED)
 
 
 def _with_garbage(subject: Subject) -> str:
-    return _read_refused(subject, subject.callers.nobody, _GARBAGE, 401, ProblemType.NOT_AUTHENTICATED)
+    return _read_refused(subject, subject.callers.anonymous, _GARBAGE, 401, ProblemType.NOT_AUTHENTICATED)
 
 
 def _with_forged_headers(subject: Subject) -> str:
-    return _read_refused(subject, subject.callers.nobody, FORGED, 401, ProblemType.NOT_AUTHENTICATED)
+    return _read_refused(subject, subject.callers.anonymous, FORGED, 401, ProblemType.NOT_AUTHENTICATED)
 
 
 def _writes_without_token(subject: Subject) -> str:
-    return _write_refused(subject, subject.callers.nobody, FORGED, 401, ProblemType.NOT_AUTHENTICATED)
+    return _write_refused(subject, subject.callers.anonymous, FORGED, 401, ProblemType.NOT_AUTHENTICATED)
 
 
 def _member(subject: Subject) -> Send:
@@ -127,17 +127,17 @@ def _member_elsewhere(subject: Subject) -> str:
     return f"with the token of another project a delete of {' and '.join(types)} is answered with 403"
 
 
-_ANYBODY = "anybody who reaches the port could list and delete the resources of every project"
+_ANY_CLIENT = "any client that reaches the port could list and delete the resources of every project"
 _ANY_USER = "any user of the cloud could list and delete the resources of every project"
 
 READS = (
-    Check(1, "no-token", "A read without a token is answered with 401.", _ANYBODY, _without_token),
-    Check(1, "garbage-token", "A read with an invalid token is answered with 401.", _ANYBODY, _with_garbage),
+    Check(1, "no-token", "A read without a token is answered with 401.", _ANY_CLIENT, _without_token),
+    Check(1, "garbage-token", "A read with an invalid token is answered with 401.", _ANY_CLIENT, _with_garbage),
     Check(
         1,
         "forged-headers",
         "A client that sends the headers of keystonemiddleware without a token is answered with 401.",
-        f"the service believes what a client writes: {_ANYBODY}",
+        f"the service believes what a client writes: {_ANY_CLIENT}",
         _with_forged_headers,
     ),
     Check(2, "member", "A read with a token that lacks the role is answered with 403.", _ANY_USER, _as_member),
@@ -154,7 +154,7 @@ WRITES = (
         1,
         "write-no-token",
         "A delete without a token is answered with 401.",
-        _ANYBODY,
+        _ANY_CLIENT,
         _writes_without_token,
         writes=True,
     ),

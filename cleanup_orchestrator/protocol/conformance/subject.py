@@ -60,7 +60,7 @@ class Callers:
     """Who can call the service."""
 
     service: Send  #: with a token that has the role of the protocol
-    nobody: Send  #: without a token
+    anonymous: Send  #: without a token
     member: Send | None = None  #: with a token that lacks the role
     without_backend: Send | None = None  #: with the token, at an instance whose backend does not answer
 

@@ -108,7 +108,7 @@ def checked(service, delete=True, member=True, backend=True, pool=None, urls=(WO
 
     callers = Callers(
         service=sender(liars.SERVICE_TOKEN),
-        nobody=sender("", authenticated=False),
+        anonymous=sender("", authenticated=False),
         member=sender(liars.MEMBER_TOKEN) if member else None,
         without_backend=sender(liars.SERVICE_TOKEN, broken) if backend else None,
     )

@@ -84,7 +84,7 @@ def checked(provider, api=None):
         base, down = f"{whole}/{protocol.PATH}", f"{broken}/{protocol.PATH}"
         callers = Callers(
             service=sender(base, liars.SERVICE_TOKEN),
-            nobody=sender(base, "", authenticated=False),
+            anonymous=sender(base, "", authenticated=False),
             member=sender(base, liars.MEMBER_TOKEN),
             without_backend=sender(down, liars.SERVICE_TOKEN),
         )

@@ -123,7 +123,7 @@ def test_a_write_that_is_withheld_ends_the_step():
 
 @pytest.mark.parametrize(
     ("answer", "text"),
-    [(response(204), "again"), (problem(ProblemType.NOT_SUPPORTED), "any more")],
+    [(response(204), "again"), (problem(ProblemType.NOT_SUPPORTED), "no longer")],
 )
 def test_the_drain_is_undone(answer, text):
     context = Context(answer)
