@@ -9,21 +9,39 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
-from cleanup_orchestrator.protocol.documents import MOST_ROWS, Page, Resource, State, User
+from cleanup_orchestrator.protocol import documents
+from cleanup_orchestrator.protocol.documents import (
+    MOST_ROWS,
+    SERVICE_PATTERN,
+    TYPE_PATTERN,
+    Page,
+    Resource,
+    State,
+    User,
+)
 
-#: Characters that the client accepts, as in ``schemas``.
-TEXT = 1024  #: the longest text
-_ID, _PROJECT, _TIME, _MARKER = 255, 64, 64, 1024
-_TAGS, _USERS = 1000, 100
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  #: the name of a type
-#: the name of a type, with the type of another service or without
-FULL_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63}\.)?[a-z][a-z0-9_]{0,63}")
-_PROJECT_ID = re.compile(rf"[A-Za-z0-9-]{{1,{_PROJECT}}}")
+_PROJECT_ID = re.compile(rf"[A-Za-z0-9-]{{1,{documents.LONGEST_PROJECT_ID}}}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Defect(Exception):
     """A function of the provider broke a rule of the protocol."""
+
+
+def is_type_name(text: str) -> bool:
+    """Return whether a text is a name of a type."""
+    return len(text) <= documents.LONGEST_NAME and re.fullmatch(TYPE_PATTERN, text) is not None
+
+
+def is_service_type(text: str) -> bool:
+    """Return whether a text is a type of a service."""
+    return len(text) <= documents.LONGEST_NAME and re.fullmatch(SERVICE_PATTERN, text) is not None
+
+
+def is_full_name(text: str) -> bool:
+    """Return whether a text is a name of a type, with the type of another service or without."""
+    *service, name = text.split(".")
+    return len(service) <= 1 and all(map(is_service_type, service)) and is_type_name(name)
 
 
 def is_project_id(text: str) -> bool:
@@ -37,7 +55,7 @@ def is_id(value: object) -> bool:
     No part between slashes is empty, ``.`` or ``..``: a proxy that decodes and resolves the path would make another
     path of it, such as the one of the whole type.
     """
-    if not isinstance(value, str) or not 0 < len(value) <= _ID or _CONTROL.search(value):
+    if not isinstance(value, str) or not 0 < len(value) <= documents.LONGEST_ID or _CONTROL.search(value):
         return False
     return _is_unicode(value) and not {"", ".", ".."} & {*value.split("/")}
 
@@ -52,7 +70,7 @@ def page(found: Page, project_id: str, limit: int, marker: str | None) -> Page:
     rows = tuple(resource(row, project_id) for row in found.resources)
     _need(len({row.id for row in rows}) == len(rows), "list returned an id twice in a page")
     if found.next is not None:
-        _need(isinstance(found.next, str) and 0 < len(found.next) <= _MARKER, "next is no marker")
+        _need(isinstance(found.next, str) and 0 < len(found.next) <= documents.LONGEST_MARKER, "next is no marker")
         _need(found.next != marker, "next is the marker of the same page")
     return Page(rows, found.next)
 
@@ -69,11 +87,12 @@ def resource(found: Resource, project_id: str) -> Resource:
     about = f"resource {found.id}"
     _need(found.project_id == project_id, f"{about} belongs to project {found.project_id!r}, and not to {project_id!r}")
     _need(found.state in {*State}, f"{about} has the state {found.state!r}")
-    _need(len(_string(found.created_at)) <= _TIME, f"{about}: created_at is too long")
-    _need(len(_strings(found.tags)) <= _TAGS, f"{about} has more than {_TAGS} tags")
-    _need(all(len(tag) <= TEXT for tag in found.tags), f"{about} has a tag of more than {TEXT} characters")
+    _need(len(_string(found.created_at)) <= documents.LONGEST_TIME, f"{about}: created_at is too long")
+    tags, longest = documents.MOST_TAGS, documents.LONGEST_TEXT
+    _need(len(_strings(found.tags)) <= tags, f"{about} has more than {tags} tags")
+    _need(all(len(tag) <= longest for tag in found.tags), f"{about} has a tag of more than {longest} characters")
     for parent, id_ in found.part_of.items():
-        _need(NAME.fullmatch(parent) is not None and is_id(id_), f"{about}: wrong part_of")
+        _need(is_type_name(parent) and is_id(id_), f"{about}: wrong part_of")
     return dataclasses.replace(
         found,
         name=_text(found.name),
@@ -82,13 +101,13 @@ def resource(found: Resource, project_id: str) -> Resource:
         protected=_text(found.protected),
         tags=tuple(found.tags),
         part_of=dict(found.part_of),
-        used_by=tuple(_user(user, about) for user in found.used_by[:_USERS]),
+        used_by=tuple(_user(user, about) for user in found.used_by[: documents.MOST_USERS]),
     )
 
 
 def _user(user: User, about: str) -> User:
-    right = FULL_NAME.fullmatch(user.type) is not None and 0 < len(_string(user.id)) <= _ID
-    _need(right and len(_string(user.project_id)) <= _PROJECT, f"{about}: wrong used_by")
+    right = is_full_name(user.type) and 0 < len(_string(user.id)) <= documents.LONGEST_ID
+    _need(right and len(_string(user.project_id)) <= documents.LONGEST_PROJECT_ID, f"{about}: wrong used_by")
     return dataclasses.replace(user, name=_text(user.name))
 
 
@@ -98,7 +117,7 @@ def _need(condition: bool, otherwise: str) -> None:
 
 
 def _text(value: object) -> str:
-    return _string(value)[:TEXT].encode(errors="replace").decode()
+    return _string(value)[: documents.LONGEST_TEXT].encode(errors="replace").decode()
 
 
 def _strings(values: Iterable[object]) -> tuple[str, ...]:

@@ -108,10 +108,9 @@ def _operation(path: str, call: Call) -> Schema:
     ]
     if call.paged:
         limit = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": MOST_ROWS}
-        marker = {"type": "string", "minLength": 1, "maxLength": 1024}
         parameters += [
             {"name": "limit", "in": "query", "description": "Most rows of the page.", "schema": limit},
-            {"name": "marker", "in": "query", "description": "``next`` of the page before.", "schema": marker},
+            {"name": "marker", "in": "query", "description": "``next`` of the page before.", "schema": schemas.MARKER},
         ]
     return {"operationId": call.name, "summary": call.summary, "parameters": parameters, "responses": _responses(call)}
 

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import graphlib
-import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from cleanup_orchestrator.protocol.checks import FULL_NAME, NAME, TEXT
-from cleanup_orchestrator.protocol.documents import Capabilities, Page, ProblemType, Resource, ResourceType
-
-_SERVICE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+from cleanup_orchestrator.protocol.checks import is_full_name, is_service_type, is_type_name
+from cleanup_orchestrator.protocol.documents import (
+    LONGEST_TEXT,
+    Capabilities,
+    Page,
+    ProblemType,
+    Resource,
+    ResourceType,
+)
 
 
 class Outcome(StrEnum):
@@ -120,9 +124,9 @@ class Provider:
     def __post_init__(self) -> None:
         types = self.capabilities.types
         names = [type_.name for type_ in types]
-        if not _SERVICE.fullmatch(self.capabilities.service_type):
+        if not is_service_type(self.capabilities.service_type):
             raise ValueError(f"{self.capabilities.service_type!r} is not a type of a service")
-        if wrong := [name for name in names if not NAME.fullmatch(name) or names.count(name) > 1]:
+        if wrong := [name for name in names if not is_type_name(name) or names.count(name) > 1]:
             raise ValueError(f"malformed or repeated names of types: {', '.join(wrong)}")
         for type_ in types:
             if wrong := [*_defects(type_, self.capabilities)]:
@@ -148,13 +152,13 @@ def _defects(type_: ResourceType, capabilities: Capabilities) -> Iterator[str]:
     """Yield what is wrong with a type: its document would be refused, or its deletions would wait forever."""
     names = {one.name for one in capabilities.types}
     for field in ("description", "acts_on"):
-        if not isinstance(text := getattr(type_, field), str) or len(text) > TEXT:
-            yield f"{field} has more than {TEXT} characters, or is no text"
+        if not isinstance(text := getattr(type_, field), str) or len(text) > LONGEST_TEXT:
+            yield f"{field} has more than {LONGEST_TEXT} characters, or is no text"
     for field in ("after", "deleted_with"):
         if not isinstance(getattr(type_, field), tuple):
             yield f"{field} is no tuple"
             return
-    malformed = [name for name in type_.after if not FULL_NAME.fullmatch(name)]
+    malformed = [name for name in type_.after if not is_full_name(name)]
     if unknown := malformed or [name for name in capabilities.own_after(type_) if name not in names]:
         yield f"after names unknown types: {', '.join(unknown)}"
     if unknown := sorted({*type_.deleted_with} - names):

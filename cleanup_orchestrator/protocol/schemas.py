@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from cleanup_orchestrator.protocol.documents import PROTOCOL, ProblemType, State
+from cleanup_orchestrator.protocol import documents
+from cleanup_orchestrator.protocol.documents import PROTOCOL, SERVICE_PATTERN, TYPE_PATTERN, ProblemType, State
 
 Schema = dict[str, Any]
 
-_LONGEST_ID = 255  #: characters
-_TEXT = {"type": "string", "maxLength": 1024}
-_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 64}
-_SERVICE = {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": 64}
-_FULL_NAME = {"type": "string", "pattern": r"^([a-z0-9][a-z0-9-]*\.)?[a-z][a-z0-9_]*$", "maxLength": 129}
-_ID = {"type": "string", "minLength": 1, "maxLength": _LONGEST_ID}
-_PROJECT_ID = {"type": "string", "minLength": 1, "maxLength": 64}
+_TEXT = {"type": "string", "maxLength": documents.LONGEST_TEXT}
+_NAME = {"type": "string", "pattern": f"^{TYPE_PATTERN}$", "maxLength": documents.LONGEST_NAME}
+_SERVICE = {"type": "string", "pattern": f"^{SERVICE_PATTERN}$", "maxLength": documents.LONGEST_NAME}
+_FULL_NAME = {
+    "type": "string",
+    "pattern": rf"^({SERVICE_PATTERN}\.)?{TYPE_PATTERN}$",
+    "maxLength": 2 * documents.LONGEST_NAME + 1,
+}
+_ID = {"type": "string", "minLength": 1, "maxLength": documents.LONGEST_ID}
+_PROJECT_ID = {"type": "string", "minLength": 1, "maxLength": documents.LONGEST_PROJECT_ID}
+MARKER = {"type": "string", "minLength": 1, "maxLength": documents.LONGEST_MARKER}
 
 
 def _about(schema: Schema, description: str) -> Schema:
@@ -69,7 +74,9 @@ USER: Schema = {
     "properties": {
         "type": _about(_FULL_NAME, "Type, as ``service-type.name``."),
         "id": _about(_ID, "ID."),
-        "project_id": _about({"type": "string", "maxLength": 64}, "The project that owns it. Empty: unknown."),
+        "project_id": _about(
+            {"type": "string", "maxLength": documents.LONGEST_PROJECT_ID}, "The project that owns it. Empty: unknown."
+        ),
         "name": _about(_TEXT, "Name."),
     },
 }
@@ -86,8 +93,8 @@ RESOURCE: Schema = {
         "description": _about(_TEXT, "What the report says besides the name."),
         "keep": _about(_TEXT, "Why it is neither deleted nor reported: it is not the user's, or goes with its parent."),
         "protected": _about(_TEXT, "Why it must not be deleted. Empty: it may be."),
-        "created_at": _about({"type": "string", "maxLength": 64}, "ISO 8601, UTC. Empty: unknown."),
-        "tags": _strings(_TEXT, 1000, "The tags that users gave it. They can have keep marks."),
+        "created_at": _about({"type": "string", "maxLength": documents.LONGEST_TIME}, "ISO 8601, UTC. Empty: unknown."),
+        "tags": _strings(_TEXT, documents.MOST_TAGS, "The tags that users gave it. They can have keep marks."),
         "part_of": _about(
             {"type": "object", "propertyNames": _NAME, "additionalProperties": _ID},
             "ID of the parent, by the parent's type.",
@@ -95,7 +102,7 @@ RESOURCE: Schema = {
         "used_by": {
             "type": "array",
             "items": USER,
-            "maxItems": 100,
+            "maxItems": documents.MOST_USERS,
             "description": "What refuses its delete, as far as the service knows.",
         },
     },
@@ -109,7 +116,7 @@ PAGE: Schema = {
         "type": _about(_NAME, "The type of the path."),
         "resources": {"type": "array", "items": RESOURCE, "description": "At most ``limit`` rows."},
         "next": _about(
-            {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
+            {**MARKER, "type": ["string", "null"]},
             "The ``marker`` of the next page. Null: the list is complete.",
         ),
     },
@@ -129,7 +136,10 @@ PROBLEM: Schema = {
         "type": _about({"enum": [str(type_) for type_ in ProblemType]}, "What is wrong."),
         "title": _about(_TEXT, "The type in words."),
         "status": _about({"type": "integer", "minimum": 400, "maximum": 599}, "The HTTP status."),
-        "detail": _about({"type": "string", "maxLength": 8192}, "What is wrong and what would clear it, for a person."),
+        "detail": _about(
+            {"type": "string", "maxLength": documents.LONGEST_DETAIL},
+            "What is wrong and what would clear it, for a person.",
+        ),
         "request_id": _about(_TEXT, "ID by which the service's log has the request."),
     },
 }

@@ -19,6 +19,7 @@ from typing import Any
 
 from cleanup_orchestrator.protocol import checks
 from cleanup_orchestrator.protocol.documents import (
+    LONGEST_DETAIL,
     MOST_ROWS,
     PATH,
     ROLE,
@@ -47,7 +48,6 @@ Wsgi = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 MEMBER = "member"
 
 _PAGING = ("limit", "marker")
-_LONGEST_DETAIL = 8192  #: characters
 _LIMIT = re.compile(r"[0-9]{1,4}")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,255}")
 _BYTE = re.compile(rb"%[0-9A-Fa-f]{2}|.", re.DOTALL)  # what one byte of a decoded path was
@@ -263,7 +263,7 @@ def _is_owner(value: object) -> bool:
 
 
 def _problem(type_: ProblemType, detail: str, request_id: str, headers: tuple[tuple[str, str], ...] = ()) -> _Answer:
-    problem = Problem(type_, detail[:_LONGEST_DETAIL].encode(errors="replace").decode(), request_id)
+    problem = Problem(type_, detail[:LONGEST_DETAIL].encode(errors="replace").decode(), request_id)
     return _Answer(problem.status, problem.to_dict(), headers, "application/problem+json")
 
 
