@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import graphlib
+from collections.abc import Iterator
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
@@ -17,14 +19,44 @@ _ONE_BY_ONE = 50
 _VOLATILE = ("state", "description", "used_by")
 
 
-# -- rule 3
-def _document(subject: Subject) -> str:
+@contextlib.contextmanager
+def _breaks(rule: int) -> Iterator[None]:
+    """Report a document that cannot be read because of a rule as a broken rule.
+
+    :raises Broken: instead of ``Unreadable``
+    """
     try:
-        document = subject.capabilities
+        yield
     except Unreadable as problem:
-        if problem.rule == 3:
+        if problem.rule == rule:
             raise Broken(str(problem)) from problem
         raise
+
+
+def _some(number: int, seen: str) -> str:
+    """Return what was seen of the resources of the test project.
+
+    :raises Unchecked: it has none
+    """
+    if not number:
+        raise Unchecked("the test project has no resources; create some of each type in it")
+    return seen
+
+
+def _some_of_other(number: int, seen: str) -> str:
+    """Return what was seen of the resources of the second project.
+
+    :raises Unchecked: it has none
+    """
+    if not number:
+        raise Unchecked("the project of --other-project has no resources; create some of each type in it")
+    return seen
+
+
+# -- rule 3
+def _document(subject: Subject) -> str:
+    with _breaks(3):
+        document = subject.capabilities
     names = ", ".join(type_.name for type_ in document.types)
     return f"the service {document.service_type} has the types {names or '(none)'}"
 
@@ -70,9 +102,7 @@ def _owners(subject: Subject) -> str:
                     where = path("projects", project, type_.name)
                     raise Broken(f"GET {where}: in the row {row['id']!r} project_id is {owner}, not {project!r}")
             number += len(rows)
-    if not number:
-        raise Unchecked("the test project has no resources; create some of each type in it")
-    return f"{number} rows, each with the project that was asked for"
+    return _some(number, f"{number} rows, each with the project that was asked for")
 
 
 def _apart(subject: Subject) -> str:
@@ -88,9 +118,7 @@ def _apart(subject: Subject) -> str:
                     f"GET {path('projects', subject.other, type_.name)} both have the row {row['id']!r}"
                 )
         number += len(theirs)
-    if not number:
-        raise Unchecked("the project of --other-project has no resources; create some of each type in it")
-    return f"{number} rows of the second project are not in the lists of the first"
+    return _some_of_other(number, f"{number} rows of the second project are not in the lists of the first")
 
 
 # -- rule 5
@@ -124,21 +152,15 @@ def _shows_without_backend(subject: Subject) -> str:
             if answer.status != 200:
                 subject.expect(answer, {503}, ProblemType.UNAVAILABLE)
             number += 1
-    if not number:
-        raise Unchecked("the test project has no resources; create some of each type in it")
-    return f"{number} resources are not reported as gone while the backend does not answer"
+    return _some(number, f"{number} resources are not reported as gone while the backend does not answer")
 
 
 # -- rule 6
 def _pages(subject: Subject) -> str:
     number = 0
     for type_ in subject.types:
-        try:
+        with _breaks(6):
             number += len(subject.before(type_.name))
-        except Unreadable as problem:
-            if problem.rule == 6:
-                raise Broken(str(problem)) from problem
-            raise
     return f"{len(subject.types)} lists were read to their ends: {number} rows"
 
 
@@ -184,12 +206,8 @@ def _marker(subject: Subject) -> str:
 def _unknown_project(subject: Subject) -> str:
     for type_ in subject.types:
         where = path("projects", subject.unknown_project, type_.name)
-        try:
+        with _breaks(6):
             page = subject.page(subject.unknown_project, type_.name)
-        except Unreadable as problem:
-            if problem.rule == 6:
-                raise Broken(str(problem)) from problem
-            raise
         if page["resources"]:
             raise Broken(f"GET {where}: a project that does not exist has {len(page['resources'])} rows")
         if page["next"] is not None:
@@ -220,12 +238,6 @@ def _shows(subject: Subject) -> str:
     return _some(number, f"{number} resources are shown as they are listed")
 
 
-def _some(number: int, seen: str) -> str:
-    if not number:
-        raise Unchecked("the test project has no resources; create some of each type in it")
-    return seen
-
-
 def _other_paths(subject: Subject) -> str:
     number = 0
     projects = [subject.unknown_project, *filter(None, [subject.options.other])]
@@ -250,9 +262,7 @@ def _resources_of_others(subject: Subject) -> str:
                 continue  # rule 4 is broken
             subject.not_found("GET", path("projects", subject.project, type_.name, row["id"]))
             number += 1
-    if not number:
-        raise Unchecked("the project of --other-project has no resources; create some of each type in it")
-    return f"{number} resources of the second project are not found below the first"
+    return _some_of_other(number, f"{number} resources of the second project are not found below the first")
 
 
 def _unknown_id(subject: Subject) -> str:
