@@ -108,9 +108,8 @@ def _findings(
     # Only the check on a cloud imports what makes calls.
     from cleanup_orchestrator.cmd import plugin_cloud, plugin_live
 
-    group = registry.option_group(service.service_type)
-    conf.register_opts(service.options, group=group)
-    options = {option.dest: conf[group][option.dest] for option in service.options}
+    conf.register_opts(service.options, group=registry.option_group(service.service_type))
+    options = registry.option_values(conf, service)
     tokens = plugin_cloud.connect(args.cloud, args.project, args.as_member, service, options, args.time_limit)
     yield from plugin_live.check(tokens, service)
 

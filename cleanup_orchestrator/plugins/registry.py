@@ -43,6 +43,11 @@ def option_group(service_type: str) -> str:
     return "service_" + service_type.replace("-", "_")
 
 
+def option_values(conf: cfg.ConfigOpts, service: Service) -> Mapping[str, Any]:
+    """Return the values of a service's options, which are registered in its group."""
+    return {o.dest: conf[option_group(service.service_type)][o.dest] for o in service.options}
+
+
 class Registry:
     """The services by official type, with the graph over all their types."""
 
@@ -176,7 +181,7 @@ class Registry:
         service = self.services.get(service_type)
         if service is None:
             return {}
-        return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
+        return option_values(conf, service)
 
 
 def _is_supported(service: Service, versions: Mapping[int, str]) -> bool:
