@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import sys
 import threading
@@ -16,14 +17,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
-from openstack import exceptions
-from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from cleanup_orchestrator.cloud.catalog import official
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.cmd import clouds
 from cleanup_orchestrator.cmd.schema import ManageError
 from cleanup_orchestrator.errors import NoProjectToken, Stopped, WriteRefused, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
@@ -33,7 +33,6 @@ _PAST_THE_SESSION = frozenset({"socket.connect", "subprocess.Popen", "os.system"
 
 _local = threading.local()  #: ``within``: this thread is within a call of a session
 _active: list[Watch] = []  #: the watch of the question that is being asked; at most one
-_hooked: list[bool] = []
 
 
 class Watch:
@@ -42,9 +41,7 @@ class Watch:
     def __init__(self) -> None:
         self.refused: list[str] = []  #: what was refused since the question began
         self.deadline, self._seconds = math.inf, math.inf
-        if not _hooked:  # Python cannot remove an audit hook
-            _hooked.append(True)
-            sys.addaudithook(_audit)
+        _add_hook()
 
     def __call__(self, method: str, url: str) -> None:
         """Record a write and refuse it: the guard of the sessions.
@@ -72,6 +69,12 @@ class Watch:
         """
         if time.monotonic() > self.deadline:
             raise Stopped(f"it takes more than {self._seconds:g} seconds: see --time-limit")
+
+
+@functools.cache
+def _add_hook() -> None:
+    """Add the audit hook, once: Python cannot remove it."""
+    sys.addaudithook(_audit)
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -127,13 +130,9 @@ def connect(
     :raises ManageError: with what to change
     """
     watch = Watch()
-
-    def session(**kwargs: Any) -> _Session:
-        return _Session(watch, **{**kwargs, "timeout": min(kwargs.get("timeout") or seconds, seconds)})
-
     try:
-        clouds = OpenStackConfig(session_constructor=session, app_name="cleanup-orchestrator")
-        admin = Connection(config=clouds.get_one(cloud=cloud))
+        config = clouds.config(functools.partial(_Session, watch), seconds)
+        admin = Connection(config=config.get_one(cloud=cloud))
         if service.service_type not in _with_endpoints(admin):
             raise ManageError(
                 f"cloud {cloud} has no endpoint of {service.service_type} in region {admin.config.region_name!r}: "
@@ -144,22 +143,21 @@ def connect(
         region = admin.config.region_name if service.regional else ""
         members = projects.members(project_id)
         project = ProjectDefinition(found.id, found.name, found.domain_id, region or "", members, options)
-        other = Connection(config=clouds.get_one(cloud=member)) if member else None
+        other = Connection(config=config.get_one(cloud=member)) if member else None
         if other is not None and other.session.get_project_id() == project_id:
             raise ManageError(f"--as-member {member}: its token is of the project itself; name a user of another one")
     except ProjectNotFound as error:
         raise ManageError(f"{error}: see openstack project list") from None
-    except (exceptions.SDKException, ka_exceptions.ClientException) as error:
+    except clouds.ERRORS as error:
         raise ManageError(f"clouds.yaml, {cloud}: {classify(error).message}") from None
     return Tokens(watch, project, admin, _scoped(admin, project_id, cloud), other, cloud, seconds)
 
 
 def _with_endpoints(connection: Connection) -> set[str]:
     """Return the service types that have an endpoint in the region, under their official names."""
-    kinds = connection.config._service_type_manager
     there = connection.session.auth.get_access(connection.session).service_catalog
     region = connection.config.region_name or None
-    return {str(kinds.get_service_type(name) or name) for name in there.get_endpoints(region_name=region)}
+    return {official(name) for name in there.get_endpoints(region_name=region)}
 
 
 def _identity(connection: Connection) -> Adapter:
@@ -179,7 +177,7 @@ def _scoped(admin: Connection, project_id: str, cloud: str) -> Connection | NoPr
     try:
         own = admin.connect_as(project_id=project_id)
         scope = own.session.get_project_id()
-    except (exceptions.SDKException, ka_exceptions.ClientException) as error:
+    except clouds.ERRORS as error:
         why = classify(error).message
     else:
         if scope == project_id:

@@ -6,6 +6,7 @@ It needs no configuration file and no database.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, origin, read_only
 from cleanup_orchestrator.cmd.schema import PROG, ManageError
 from cleanup_orchestrator.core.step import LITERAL_PATH
-from cleanup_orchestrator.errors import CleanupError, WriteRefused
+from cleanup_orchestrator.errors import CleanupError, WriteRefused, classify
 from cleanup_orchestrator.protocol import conformance
 from cleanup_orchestrator.protocol.conformance import RULES, Answer, Callers, Finding, Options, Send, Verdict
 from cleanup_orchestrator.protocol.documents import PATH, PROTOCOL, ROLE
@@ -164,25 +165,14 @@ def _session(cloud: str, guard: Guard, trusted: Sequence[str]) -> GuardedSession
 
     :raises UsageError: there is no such cloud, Keystone issues no token, or the token is an admin's
     """
-    from openstack import config
-    from openstack import exceptions as sdk_exceptions
+    from cleanup_orchestrator.cmd import clouds  # it imports openstacksdk, which the other commands do not need
 
+    make = functools.partial(GuardedSession, guard, trusted=trusted, session=http_pool())
     try:
-        region = config.OpenStackConfig().get_one(cloud)
-        verify, cert = region.get_requests_verify_args()
-        session = GuardedSession(
-            guard,
-            trusted=trusted,
-            auth=region.get_auth(),
-            session=http_pool(),
-            verify=verify,
-            cert=cert,
-            timeout=_CALL_TIMEOUT,
-            app_name="cleanup-orchestrator",
-        )
+        session: GuardedSession = clouds.config(make, _CALL_TIMEOUT).get_one(cloud=cloud).get_session()
         roles = session.auth.get_access(session).role_names
-    except (sdk_exceptions.SDKException, ka_exceptions.ClientException) as error:
-        raise UsageError(f"cloud {cloud}: {error}") from error
+    except clouds.ERRORS as error:
+        raise UsageError(f"cloud {cloud}: {classify(error).message}") from error
     if ADMIN in roles:
         raise UsageError(f"cloud {cloud}: the user has the role {ADMIN}; use one without it, as the orchestrator does")
     return session
