@@ -122,16 +122,19 @@ def test_a_caller_without_the_admin_role_never_sees_an_empty_project(projects, f
 
 @pytest.fixture(scope="module")
 def publisher(further_admin):
-    """A project whose resources are public. An admin would change those of the target and of the neighbour instead."""
+    """A member of a third project. An admin's workbook would take the workflows of the target's or the neighbour's."""
     return fill(further_admin, "workflow-publisher", only=[])
 
 
 @pytest.fixture
-def published(publisher):
-    """A third project has a public workbook and a public environment."""
+def published(publisher, further_sweeper):
+    """A third project has a public workbook and a public environment, which only an admin may publish."""
     rest = mistral(publisher.connection)
-    plain(rest, "/workbooks", WORKBOOK.format(name="BOOK"), namespace="team", scope="public")
-    rest.call("POST", "/environments", {"name": "Settings", "variables": "{}", "scope": "public"})
+    plain(rest, "/workbooks", WORKBOOK.format(name="BOOK"), namespace="team")
+    rest.call("POST", "/environments", {"name": "Settings", "variables": "{}"})
+    for table in ("workbooks_v2", "environments_v2"):
+        sql = f"UPDATE {table} SET scope = 'public' WHERE project_id = ?"
+        further_sweeper.rows("mistral", sql, publisher.project_id)
     yield
     for path in ("workbooks/BOOK", "workflows/BOOK.inner", "actions/BOOK.spoken"):
         rest.call("DELETE", f"/{path}", params={"namespace": "team"}, ok=[404])
