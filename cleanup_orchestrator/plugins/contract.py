@@ -106,6 +106,9 @@ class ResourceType:
     by_hand: str = ""  #: how a person removes an abandoned one; a template for :func:`fill` with the id alone
     describe: Rule | None = None  #: what the report says about it besides its name: how much a container holds
     tags: str = ""  #: the row's attribute with its tags, a list of strings (maybe empty), where the service has tags
+    #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
+    #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
+    created: str = ""
     properties: str = ""  #: the row's attribute with the keys and values that its owner set, or :data:`ROW`
     part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
     token: Token = Token.ADMIN  #: the token that the calls are made with
