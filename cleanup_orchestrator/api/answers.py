@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cleanup_orchestrator.api import errors
-from cleanup_orchestrator.core.deletion import ConditionType, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepState
@@ -209,6 +209,7 @@ COUNT = _object(
     abandoned=_number("As in ``progress``, for this type."),
     kept=_number("As in ``progress``, for this type."),
     unplanned=_number("Number of those in ``remaining`` that the plan does not list for deletion. They stay."),
+    unselected=_number("Number of those in ``remaining`` that the request does not select. They stay."),
     calls=_number("As in ``progress``, for this type."),
     outcome=_word(Outcome, "Result of the type. Empty: it was not listed in this attempt."),
     state=_word(StepState, "Whether the type is idle, sent to the workers, running, or done."),
@@ -261,13 +262,19 @@ _DETAIL = {
         null=True,
     ),
 }
+SELECTION = _object(
+    services=_list({"type": "string"}, "Service types whose resources are selected."),
+    types=_list({"type": "string"}, "Resource types that are selected as well. Without both: all types."),
+    tags=_list({"type": "string"}, "Tags that a resource must have."),
+    created_before=_time("The time before which a resource must have been created. ``null``: any time.", null=True),
+)
 DELETION = _object(
     tuple(_DETAIL),
     id=_uuid("ID of the deletion."),
     project_id=_text("ID of the project."),
     project_name=_text("Name of the project in Keystone, or its last known name."),
     domain_id=_text("ID of the domain of the project."),
-    mode=_word(Mode, "Whether resources are only reported, or deleted."),
+    mode=_word(Mode, "Whether resources are only reported, or deleted, and whether the project stays."),
     dry_run=_truth("Whether the deletion is a dry run."),
     include_subtree=_truth("Whether the deletion waits for the deletions of projects below."),
     parent_deletion_id=_text("In a tree: ID of the deletion that waits for this one. Empty: none."),
@@ -282,6 +289,7 @@ DELETION = _object(
     restorable=_truth("Whether ``restore`` is accepted now."),
     plan_id=_text("ID of the plan that the deletion is bound to. Empty: none."),
     plan_hash=_text("Hash of that plan. Empty: no plan."),
+    selection=SELECTION,
     point_of_no_return_at=_time("When deletes began or can begin. ``null``: not known yet.", null=True),
     **_WHO,
     created_at=_time("When the deletion was recorded."),
@@ -329,6 +337,8 @@ PLAN = _object(
     project_id=_text("ID of the project."),
     project_name=_text("Name of the project."),
     domain_id=_text("ID of the domain of the project."),
+    mode=_word(sorted(DELETING_MODES), "Mode of the dry run, and of the deletions that can be bound to it."),
+    selection=SELECTION,
     created_at=_time("When the dry run ended."),
     expires_at=_time("Until when a cascade can be requested with the plan."),
     user_id=_text("ID of the user who requested the dry run."),

@@ -15,14 +15,14 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import policies, schemas, selections, views
 from cleanup_orchestrator.api.deletion import NAMED, DeletionHandlers, forbidden, href, under_way, user_event
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Status, Tally, accepted
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, Tally, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 
@@ -51,11 +51,13 @@ class Deletions(DeletionHandlers):
         """
         schemas.check_query(req, schemas.NOTHING)
         body = schemas.check_body(req, schemas.CREATE_BODY)
-        _check_plan(body)
+        mode = Mode(body.get("mode", Mode.REPORT))
+        _check_fields(body, mode)
+        selection = selections.read(self._context, body.get("selection", {}))
         project = self._project(req.context, body["project_id"])
         our_log.about("-", project.id)
         self._refuse_protected(project)
-        below = self._context.projects.subtree(project.id)
+        below = () if mode is Mode.EMPTY else self._context.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
             raise _has_children(tuple(sorted(child for child, _parent in below)))
         if len(below) > (limit := self._context.max_subtree):
@@ -64,8 +66,10 @@ class Deletions(DeletionHandlers):
             raise ApiError(409, "subtree_too_large", text, projects=len(below), limit=limit)
         plan_hash = ""
         if plan_id := body.get("plan_id", ""):
-            plan_hash = api_plans.bind(self._context, req.context, plan_id, body.get("plan_hash"), project.id)
-        wanted = self._tree(req, body, project, below, plan_id, plan_hash)
+            asked = api_plans.Asked(project.id, mode, body.get("plan_hash"))
+            plan_hash, selection = api_plans.bind(self._context, req.context, plan_id, asked)
+        plan = {"plan_id": plan_id, "plan_hash": plan_hash, "selection": selection}
+        wanted = self._tree(req, body, project, below, plan)
         if not body.get("dry_run", False):  # a lien that is recorded later holds the deletion before its first delete
             self._refuse_liens(req, wanted)
         root = wanted[project.id][0]
@@ -98,13 +102,13 @@ class Deletions(DeletionHandlers):
         body: Mapping[str, Any],
         project: Project,
         below: Sequence[tuple[str, str]],
-        plan_id: str,
-        plan_hash: str,
+        plan: Mapping[str, Any],
     ) -> dict[str, tuple[Deletion, Event]]:
         """Return the records to create, by project, deepest first.
 
         Each record names the deletion of its parent project.
 
+        :param plan: the fields of each record that limit what is deleted
         :raises ApiError: 400 project_is_domain; 403 if the requester may not delete one of the projects; 409 conflict
         """
         mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
@@ -135,14 +139,15 @@ class Deletions(DeletionHandlers):
                 user_name=req.context.user_name or "",
                 include_subtree=member.id in upper or (member.id == project.id and body.get("include_subtree", False)),
                 parent_deletion_id=above.get(member.id, ""),
-                plan_id=plan_id,
-                plan_hash=plan_hash,
+                **plan,
             )
             what = f"{mode} deletion of project {member.name} ({member.id})" + (", dry run" if dry_run else "")
-            what += f", by plan {plan_id}" if plan_id else ""
+            what += f", by plan {record.plan_id}" if record.plan_id else ""
+            what += f", of {record.selection}" if record.selection else ""
             data = {"mode": str(mode), "dry_run": dry_run, "project_name": member.name, "user_name": record.user_name}
             data["include_subtree"] = record.include_subtree
-            data |= {"plan_id": plan_id, "plan_hash": plan_hash} if plan_id else {}
+            data |= {"plan_id": record.plan_id, "plan_hash": record.plan_hash} if record.plan_id else {}
+            data |= {"selection": record.selection.to_dict()} if record.selection else {}
             made[member.id] = (record, user_event(req, EventType.DELETION_ACCEPTED, what, data))
         return made
 
@@ -268,19 +273,26 @@ def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     """Return whether a deletion under way is the requested one."""
     tree = not root or made.include_subtree == wanted.include_subtree
     alike = (made.mode, made.dry_run, made.plan_id) == (wanted.mode, wanted.dry_run, wanted.plan_id)
+    alike = alike and made.selection == wanted.selection
     return tree and alike and made.origin is wanted.origin and made.status is not Status.CANCELLING
 
 
-def _check_plan(body: Mapping[str, Any]) -> None:
-    """Check that the other fields of the body allow a plan.
+def _check_fields(body: Mapping[str, Any], mode: Mode) -> None:
+    """Check that the fields of the body go together.
 
     :raises ApiError: 400 invalid_body
     """
+    if mode is Mode.EMPTY and body.get("include_subtree"):
+        raise schemas.invalid_field("include_subtree", "needs another mode: mode empty covers one project")
+    if mode is not Mode.EMPTY and "selection" in body:
+        raise schemas.invalid_field("selection", "needs mode empty: the other modes remove the project")
     if "plan_id" not in body:
         if "plan_hash" in body:
             raise schemas.invalid_field("plan_hash", "needs 'plan_id'")
         return
-    if body.get("mode") != Mode.CASCADE or body.get("dry_run"):
-        raise schemas.invalid_field("plan_id", "needs mode cascade, and no dry run")
+    if mode not in DELETING_MODES or body.get("dry_run"):
+        raise schemas.invalid_field("plan_id", "needs mode cascade or empty, and no dry run")
     if body.get("include_subtree"):
         raise schemas.invalid_field("plan_id", "cannot be combined with include_subtree: a plan covers one project")
+    if "selection" in body:
+        raise schemas.invalid_field("selection", "cannot be combined with plan_id: the plan has the selection")

@@ -162,6 +162,8 @@ def _repeats(before: set[str] | None, wanted: list[str] | None, types: tuple[str
 
 def _why_not(d: Deletion) -> str:
     if d.mode is not Mode.CASCADE or d.dry_run:
+        if d.mode is Mode.EMPTY and not d.dry_run:
+            return "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
         text = "a dry run" if d.dry_run else "mode report"
         text += " deletes nothing, so there is nothing to force"
         return f"{text}: cancel the deletion or wait for its end, and request one with mode cascade"

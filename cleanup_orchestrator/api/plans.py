@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from typing import Any
 
@@ -18,14 +19,15 @@ from cleanup_orchestrator.api.deletion import places
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import Deletion, Mode
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Step
 
 _REASONS = {
     schemas.DELETE: frozenset({Reason.PRESENT}),
-    schemas.KEEP: frozenset({Reason.KEPT}),
-    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT, Reason.INFORMATIONAL},
+    schemas.KEEP: frozenset({Reason.KEPT, Reason.NOT_SELECTED}),
+    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT, Reason.NOT_SELECTED, Reason.INFORMATIONAL},
 }
 
 
@@ -100,25 +102,35 @@ def expires_at(context: ApiContext, d: Deletion) -> datetime.datetime:
     return d.finished_at + context.plan_max_age
 
 
-def bind(context: ApiContext, requester: RequestContext, plan_id: str, plan_hash: str | None, project_id: str) -> str:
-    """Check that a cascade can be bound to a plan; return the plan's hash.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """The request for a deletion that follows a plan."""
 
-    :param plan_hash: the hash that the requester expects; ``None``: any
+    project_id: str
+    mode: Mode
+    plan_hash: str | None  #: the hash that the requester expects; ``None``: any
+
+
+def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: Asked) -> tuple[str, Selection]:
+    """Check that a deletion can be bound to a plan; return the plan's hash and its selection.
+
     :raises ApiError: 403 forbidden; 404 plan_not_found; 409 plan_unusable
     """
     d, steps = find(context, requester, plan_id)
     found = plans.hash_of(steps)
     why = ""
-    if d.project_id != project_id:
+    if d.project_id != asked.project_id:
         why = f"it belongs to another project, {d.project_id}"
+    elif d.mode is not asked.mode:
+        why = f"it is of mode {d.mode}, and the request is of mode {asked.mode}"
     elif missing := plans.incomplete(d, steps):
         why = f"it is incomplete, {missing}"
     elif context.store.now() > expires_at(context, d):
         why = f"it is from {views.time(d.finished_at)}, which is too old ([deletion] plan_max_age)"
-    elif plan_hash not in (None, found):
+    elif asked.plan_hash not in (None, found):
         why = f"its hash is {found}, not the given one"
     if why:
         raise ApiError(
             409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", plan_id=plan_id
         )
-    return found
+    return found, d.selection

@@ -141,17 +141,41 @@ def _leftovers(reasons: Collection[Reason], **more: Any) -> dict[str, Any]:
     )
 
 
+#: The criteria of ``core.selection.Selection``.
+SELECTION = {
+    "type": "object",
+    "properties": {
+        "services": _about(
+            {"type": "array", "maxItems": 100, "items": SERVICE_TYPE},
+            "Types of services, aliases of them, or names of OpenStack projects. All their resources are selected.",
+        ),
+        "types": _about(
+            {"type": "array", "maxItems": 200, "items": TYPE_NAME}, "Resource types such as ``compute.server``."
+        ),
+        "tags": _about({"type": "array", "maxItems": 50, "items": TEXT}, "A resource must have all of these tags."),
+        "created_before": _about(
+            {**TIME, "type": ["string", "null"]}, "A resource must have been created before this time."
+        ),
+    },
+    "additionalProperties": False,
+}
 CREATE_BODY = _body(
     ("project_id",),
     project_id=_about(ID, "The project to delete."),
     mode=_about(
         {"enum": [str(mode) for mode in Mode], "default": "report"},
-        "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first.",
+        "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first. "
+        "``empty``: delete them, and keep the project.",
     ),
     dry_run=_about({"type": "boolean", "default": False}, "Only list, and write nothing to any service."),
     include_subtree=_about({"type": "boolean", "default": False}, "Also delete every project below this project."),
-    plan_id=_about(UUID, "The plan that limits what is deleted. Only with ``mode`` ``cascade``."),
+    plan_id=_about(UUID, "The plan that limits what is deleted. ``mode`` must be that of the plan."),
     plan_hash=_about(HASH, "The hash that the plan must have. It needs ``plan_id``."),
+    selection=_about(
+        SELECTION,
+        "What is deleted, only with ``mode`` ``empty``. Absent: everything. A resource must meet each criterion: its "
+        "type must be in ``types``, or its service in ``services``.",
+    ),
 )
 APPROVE_BODY = _body(("reason",), reason=_WHY)
 #: Actions of a plan.
@@ -295,9 +319,10 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
     field, path = str(error.absolute_path[0]) if error.absolute_path else "", error.json_path
     match error.validator:
         case "additionalProperties":
-            known = schema["properties"]
-            field = sorted(name for name in value if name not in known)[0][:64]
-            path, expected = _path(field), f"is unknown; known are: {', '.join(known) or 'none'}"
+            known = error.schema["properties"]
+            field = sorted(name for name in error.instance if name not in known)[0][:64]
+            path = error.json_path + _path(field).removeprefix("$")
+            expected = f"is unknown; known are: {', '.join(known) or 'none'}"
         case "required":
             field = next(name for name in error.validator_value if name not in value)
             path, expected = _path(field), "is required"

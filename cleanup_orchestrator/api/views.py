@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import settle_until
 from cleanup_orchestrator.core.step import Leftover, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
@@ -117,6 +118,7 @@ def listed_deletion(
         "restorable": restorable(d),
         "plan_id": d.plan_id,
         "plan_hash": d.plan_hash,
+        "selection": selection(d.selection),
         "point_of_no_return_at": time(d.point_of_no_return_at),
         "user_id": d.user_id,
         "user_name": d.user_name,
@@ -143,6 +145,11 @@ def listed_deletion(
         "progress": progress(d, counted),
         "links": [{"rel": "self", "href": href}],
     }
+
+
+def selection(s: Selection) -> dict[str, Any]:
+    """Return the criteria of a selection; an absent one is empty or ``null``."""
+    return s.to_dict() | {"created_before": time(s.created_before)}
 
 
 def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> dict[str, Any]:
@@ -339,6 +346,7 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
                 "abandoned": s.abandoned if listed else 0,
                 "kept": s.kept if listed else 0,
                 "unplanned": s.unplanned if listed else 0,
+                "unselected": s.unselected if listed else 0,
                 "calls": s.calls,
                 "outcome": str(s.outcome) if listed else "",
                 "state": str(s.state if listed else StepState.IDLE),
@@ -379,7 +387,7 @@ def leftover(
 
 
 #: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
-_ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep"}
+_ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep", Reason.NOT_SELECTED: "keep"}
 
 
 def plan(
@@ -413,6 +421,8 @@ def plan(
         "project_id": d.project_id,
         "project_name": d.project_name,
         "domain_id": d.domain_id,
+        "mode": str(d.mode),
+        "selection": selection(d.selection),
         "created_at": time(d.finished_at),
         "expires_at": time(until),
         "user_id": d.user_id,

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -51,11 +51,11 @@ def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
     """Return how many resources the deletion affects.
 
     These are the ones that it deleted, and those of the latest list. Kept resources, project settings (quotas and the
-    like) and resources that are not in the plan do not count. Protected resources count, because their protection may
-    end. A container of objects counts as one.
+    like) and resources that are not in the plan or the selection do not count. Protected resources count, because their
+    protection may end. A container of objects counts as one.
     """
     sweeps = [s for s in steps if s.kind is StepKind.SWEEP and not s.project_setting and not s.waived]
-    left = sum(s.remaining - s.unplanned for s in sweeps if s.round >= deletion.since_round)
+    left = sum(s.remaining - s.unplanned - s.unselected for s in sweeps if s.round >= deletion.since_round)
     return left + sum(s.deleted for s in sweeps)
 
 
@@ -99,5 +99,5 @@ def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Need
 
 
 def counts(deletion: Deletion) -> bool:
-    """Whether a deletion counts for the limits: a cascade that is no dry run."""
-    return deletion.mode is Mode.CASCADE and not deletion.dry_run
+    """Whether a deletion counts for the limits: it deletes resources, and is no dry run."""
+    return deletion.mode in DELETING_MODES and not deletion.dry_run

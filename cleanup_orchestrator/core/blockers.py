@@ -11,6 +11,9 @@ from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, remedy
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
+#: Reasons of leftovers that do not block: the resources are about to be deleted, or stay as requested.
+_HARMLESS = frozenset({Reason.PRESENT, Reason.QUEUED, Reason.NOT_SELECTED})
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Blocker:
@@ -85,6 +88,8 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
     """
     if step.reason == Reason.ON_HOLD or step.informational:
         return False
+    if step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and not deletion.selection.has_type(step.service, step.type):
+        return False  # nothing of it is selected
     if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
         return False  # nothing is halted after the recovery window
     if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
@@ -93,6 +98,6 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
             return not included and not trees.under_way(deletion, step)
         return step.outcome is Outcome.UNKNOWN
     current = step.round == deletion.round or step.kind is StepKind.UNSUPPORTED or step.reason in ONLY_A_PERSON
-    left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)
+    left = step.outcome is Outcome.LEFTOVERS and step.reason not in _HARMLESS
     against = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
     return against and not force.is_abandoned(deletion, step)

@@ -9,8 +9,8 @@ from cleanup_orchestrator.core import force, plans, trees
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import SetCondition
 from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.deletion import ConditionType as Type
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import StatusReason
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.snapshot import Snapshot
@@ -49,14 +49,14 @@ def observed(view: Snapshot, plan: ActionPlan, stalls: datetime.datetime | None)
 def planned(view: Snapshot) -> tuple[SetCondition, ...]:
     """Return whether a plan saw everything; nothing if the dry run is no plan."""
     d = view.deletion
-    if d.mode is not Mode.CASCADE:
+    if d.mode not in DELETING_MODES:
         return ()
     missing = plans.unseen(d, view.steps)
     if not missing:
-        return (SetCondition(Type.PLAN_COMPLETE, True, "complete", "a cascade can be bound to it"),)
+        return (SetCondition(Type.PLAN_COMPLETE, True, "complete", "a deletion can be bound to it"),)
     reasons = {step.reason for step in missing}
     reason = reasons.pop() if len(reasons) == 1 else ""
-    text = f"a cascade cannot be bound to it: {plans.incomplete(d, view.steps)}"
+    text = f"no deletion can be bound to it: {plans.incomplete(d, view.steps)}"
     return (SetCondition(Type.PLAN_COMPLETE, False, reason or StatusReason.UNKNOWN, text),)
 
 
@@ -118,7 +118,8 @@ def _blocked(view: Snapshot) -> SetCondition:
 def _needs_a_person(view: Snapshot, step: Step) -> bool:
     """Whether a step keeps the deletion waiting for a person.
 
-    No sweep does in a report and in a dry run: these end by themselves, and name what is left.
+    No sweep does in a dry run, nor in a deletion that leaves the project: these end by themselves, and name what is
+    left.
     """
     d = view.deletion
     ends = d.dry_run or d.mode is not Mode.CASCADE

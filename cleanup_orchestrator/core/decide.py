@@ -36,6 +36,7 @@ from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Round, drive, found_empty, summary
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
@@ -56,7 +57,12 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     known = view.known if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None
     if not known and (hold_over := _after_hold(view)):
         return hold_over
-    actions = _known(known, plan) if known else _HANDLERS[deletion.status](view, plan)
+    if known:
+        actions = _known(known, plan)
+    elif view.lost:
+        actions = _lost(plan)
+    else:
+        actions = _HANDLERS[deletion.status](view, plan)
     if any(isinstance(a, TURNS) for a in actions):
         return actions
     plan.withhold()
@@ -72,6 +78,12 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
 def _known(step: Step, plan: ActionPlan) -> Actions:
     """End an adopted deletion, because a step found that Keystone knows the project."""
     return plan.end(Status.FAILED, step.reason, step.message)
+
+
+def _lost(plan: ActionPlan) -> Actions:
+    """End a deletion that keeps its project, because another client deleted the project: nothing can be given back."""
+    text = "another client deleted the project: what is left of it has no project now, and an orphan scan finds it"
+    return plan.end(Status.FAILED, Reason.PROJECT_GONE, text)
 
 
 def _after_hold(view: Snapshot) -> Actions:
@@ -90,6 +102,8 @@ def _after_hold(view: Snapshot) -> Actions:
         return (over, *survey)
     if d.status is Status.DELETING:
         return (over, OpenRound(RoundPurpose.DELETE), *survey)
+    if view.giving_back:
+        return (over,)
     if view.task(StepKind.CLOSE).round == d.round and not d.closed_at:
         return (over,)
     if d.status is Status.VERIFYING and d.empty_inventories and d.purpose is not RoundPurpose.PROJECT_SETTINGS:
@@ -129,6 +143,9 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
         return plan.end(Status.FAILED, survey.reason, survey.message)
     if survey.outcome is not Outcome.CLEAR:
         return ()
+    if lost := unmatched(d.selection, view.steps):
+        text = f"the selection names {', '.join(lost)}, and the catalog has no such service or type: nothing is deleted"
+        return plan.end(Status.FAILED, StatusReason.NOT_IN_CATALOG, text)
     if d.dry_run:
         return (Move(Status.INVENTORY, StatusReason.DRY_RUN, "taking an inventory without any write"),)
     if d.mode is Mode.REPORT:

@@ -7,6 +7,9 @@ every region that matters. A name of an unsupported service is never satisfied.
 
 A name that is in ``Step.needed_by``, too, is also satisfied once the leftovers of the other type are known and are not
 about to be deleted. Then the step deletes what these leftovers do not need. The worker finds out what they need.
+
+Leftovers that are not in the plan of a cascade satisfy a name. Leftovers that are not in the selection of a deletion
+that keeps the project do not: they go on being used, so that what they may need stays.
 """
 
 from __future__ import annotations
@@ -59,6 +62,12 @@ def only_unplanned(step: Step, round_: int) -> bool:
     return left and 0 < step.unplanned == step.remaining
 
 
+def only_staying(step: Step, round_: int) -> bool:
+    """Whether each leftover of this type in the present round is outside of the deletion's plan or its selection."""
+    left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
+    return left and 0 < step.unplanned + step.unselected == step.remaining
+
+
 def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
     """Return the names that this step still waits for.
 
@@ -94,6 +103,14 @@ def waits_of_each(
     for step in waiting:
         named = itertools.chain.from_iterable(by_name.get(name, ()) for name in step.after)
         yield step, waits_for(step, pending if EVERYTHING in step.after else [*unsupported, *named], round_)
+
+
+def staying(step: Step, unselected: Iterable[Step]) -> tuple[str, ...]:
+    """Return the names that a step waits for although their leftovers stay: no rule says what these need.
+
+    :param unselected: the steps with leftovers that are not in the deletion's selection
+    """
+    return tuple(sorted({s.name for s in unselected if s.name not in step.needed_by and _edge(step, s)}))
 
 
 def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]:

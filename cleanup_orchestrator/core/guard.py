@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar
 
-from cleanup_orchestrator.core.deletion import Deletion, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -46,6 +46,7 @@ class HoldName(StrEnum):
     DRY_RUN = "dry_run"
     NOTICED = "noticed"
     NO_PROJECT = "no_project"
+    KEPT_PROJECT = "kept_project"
     NEVER_DELETE = "never_delete"
     WRONG_ROUND = "wrong_round"
 
@@ -240,6 +241,19 @@ class NoProject(Hold):
             yield Cause(self.name, "the project does not exist")
 
 
+class KeptProject(Hold):
+    """The deletion keeps the project: it neither disables nor removes it, nor deletes its settings."""
+
+    name, stops_running = HoldName.KEPT_PROJECT, True
+
+    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
+        """Yield a cause for a step that belongs to the removal of the project."""
+        last = step.kind in (StepKind.CLOSE, StepKind.REMOVE)
+        settings = step.project_setting and facts.deletion.purpose is not RoundPurpose.INVENTORY
+        if facts.deletion.mode is Mode.EMPTY and (last or settings):
+            yield Cause(self.name, "the deletion keeps the project")
+
+
 class NeverDelete(Hold):
     """The project is on the operator's never-delete list."""
 
@@ -322,6 +336,7 @@ HOLDS: tuple[Hold, ...] = (
     DryRun(),
     Noticed(),
     NoProject(),
+    KeptProject(),
     NeverDelete(),
     LienInForce(),
     BrakeOn(),

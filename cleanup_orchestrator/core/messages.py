@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Deletion, RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
@@ -97,6 +97,6 @@ def _wait(names: tuple[str, ...]) -> str:
 
 def reason_now(deletion: Deletion, reason: str) -> str:
     """Return the reason code of a leftover: what a cascade under way found is queued, and not merely present."""
-    cascade = deletion.mode is Mode.CASCADE and not deletion.dry_run and deletion.status in LIVE
-    deletes = cascade and deletion.status is not Status.CANCELLING
+    live = deletion.mode in DELETING_MODES and not deletion.dry_run and deletion.status in LIVE
+    deletes = live and deletion.status is not Status.CANCELLING
     return str(Reason.QUEUED) if deletes and reason == Reason.PRESENT else reason

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import remedy
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
@@ -41,8 +41,8 @@ def hash_of(steps: Iterable[Step]) -> str:
 
 
 def is_plan(deletion: Deletion) -> bool:
-    """Whether a deletion is a plan: a dry run of a cascade that has ended."""
-    return deletion.dry_run and deletion.mode is Mode.CASCADE and deletion.status is Status.PLANNED
+    """Whether a deletion is a plan: a dry run that has ended, of a mode that deletes resources."""
+    return deletion.dry_run and deletion.mode in DELETING_MODES and deletion.status is Status.PLANNED
 
 
 def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
@@ -55,6 +55,8 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
     found = []
     for step in steps:
         if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
+            continue
+        if not deletion.selection.has_type(step.service, step.type):
             continue
         seen = step.round >= deletion.since_round and step.state is StepState.DONE and step.digest
         if not seen or step.outcome not in (Outcome.CLEAR, Outcome.LEFTOVERS):

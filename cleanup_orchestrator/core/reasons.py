@@ -15,6 +15,7 @@ class Reason(StrEnum):
     FOREIGN = "foreign"  #: another project's resource blocks it; that resource is never deleted
     OWNER_UNKNOWN = "owner_unknown"  #: its owner is missing or changed; never deleted
     NOT_PLANNED = "not_planned"  #: not in the plan that the deletion follows: not deleted
+    NOT_SELECTED = "not_selected"  #: not in the selection of a deletion that keeps the project: not deleted
     DELETING = "deleting"  #: its service accepted the delete, but it is still there
     FORBIDDEN = "forbidden"  #: its service answered 401 or 403
     REFUSED = "refused"  #: its service answered another 4xx
@@ -86,6 +87,8 @@ class StatusReason(StrEnum):
     FOUND_AGAIN = "found_while_verifying"  #: the verification found resources that were confirmed gone
     FORCED = "forced"  #: force was asked for
     UNPLANNED = "unplanned"  #: what is left is not in the plan
+    NOT_IN_CATALOG = "not_in_catalog"  #: the selection names a service or a type that the catalog does not have
+    EMPTIED = "emptied"
     DELETED = "deleted"
     DELETED_BY_FORCE = "deleted_by_force"
     CANCELLED = "cancelled"
@@ -100,6 +103,7 @@ REMEDIES: dict[str, str] = {
     "known owner",
     Reason.NOT_PLANNED: "delete it by hand, or clear what the plan says blocks it, make a new plan with a dry run, and "
     "request a cascade by that plan",
+    Reason.NOT_SELECTED: "nothing: it stays, as requested",
     Reason.DELETING: "wait: its service has accepted the delete",
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
     Reason.REFUSED: "read the service's message; an admin may have to change the resource first",

@@ -8,9 +8,9 @@ import functools
 
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import early
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 
@@ -67,6 +67,11 @@ def _just_found_empty(view: Snapshot, step: Step) -> bool:
     return not step.found and not step.kept and view.now - step.started_at <= SHARED
 
 
+def only_unselected(step: Step) -> bool:
+    """Whether each leftover of the latest result of a step is outside of the deletion's selection."""
+    return step.outcome is Outcome.LEFTOVERS and 0 < step.unselected == step.remaining
+
+
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """How far the present round is."""
@@ -87,13 +92,22 @@ class Round:
         return tuple(s for s in self.view.steps if in_scope(self.view.deletion, s))
 
     def results(self, outcome: Outcome) -> list[Step]:
-        """Return the steps of an outcome, without informational and abandoned ones."""
+        """Return the steps of an outcome, without informational and abandoned ones.
+
+        Nor are those among them of which nothing is selected: neither a type outside of the selection, whatever its
+        list said, nor one whose leftovers are all outside of it.
+        """
         ended = (s for s in self.subjects if s.outcome is outcome and not s.informational)
-        return [s for s in ended if not self.is_abandoned(s)]
+        return [s for s in ended if not self.is_abandoned(s) and self.selected(s)]
+
+    def selected(self, step: Step) -> bool:
+        """Whether the deletion is about what the latest result of a step has, or may have, left."""
+        selection = self.view.deletion.selection
+        return selection.has_type(step.service, step.type) and not only_unselected(step)
 
     @property
     def found_nothing(self) -> bool:
-        """Whether the steps of an inventory that is over listed everything, and found nothing of the project."""
+        """Whether the steps of an inventory that is over listed everything, and found nothing that is selected."""
         return not (self.view.unplanned or self.results(Outcome.LEFTOVERS) or self.results(Outcome.UNKNOWN))
 
     @property
@@ -122,7 +136,7 @@ class Round:
         listing = d.purpose is RoundPurpose.INVENTORY
         if listing and step.informational:
             return False
-        final = listing or dependencies.only_unplanned(step, d.round)
+        final = listing or dependencies.only_staying(step, d.round)
         return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
 
     def needed_until_now(self, step: Step) -> bool:
@@ -275,7 +289,7 @@ def _waiting(round_: Round) -> dict[str, bool]:
     if d.purpose is RoundPurpose.INVENTORY:
         return {}
     awaited = [s for s in view.steps if not keeps_last_result(d, s) and not round_.is_abandoned(s)]
-    unsettled = bool(view.unplanned) or any(map(round_.count_unknown, round_.subjects))
+    unsettled = bool(view.unplanned) or d.mode is Mode.EMPTY or any(map(round_.count_unknown, round_.subjects))
     late = [s for s in round_.subjects if s.round < d.round and dependencies.waits_for(s, awaited, d.round)]
     # Project settings may wait for other settings that were given up. Then they stay, too.
     return {s.id: not s.project_setting and not unsettled and s.id not in round_.behind_out_of_reach for s in late}
@@ -283,9 +297,14 @@ def _waiting(round_: Round) -> dict[str, bool]:
 
 def _tries_again(round_: Round, step: Step) -> bool:
     """Whether an unfinished step is tried once more in this round."""
-    if round_.waits_indefinitely_for(step) or step.attempt < round_.view.rules.attempts:
+    view = round_.view
+    if round_.waits_indefinitely_for(step) or step.attempt < view.rules.attempts or step.reason == Reason.ON_HOLD:
         return True
-    return step.reason == Reason.ON_HOLD
+    if view.deletion.mode is not Mode.EMPTY or step.reason in ONLY_A_PERSON:
+        return False
+    # It ends although something is left, but not while it makes progress: the next delete may free what is in use.
+    patience = view.rules.stall_after if step.polled else datetime.timedelta(seconds=view.rules.retry_cap)
+    return view.now < view.deletion.progress_at + patience
 
 
 def _survey_again(survey: Step, plan: ActionPlan) -> None:

@@ -126,10 +126,11 @@ class Snapshot:
     def retries_exhausted(self, step: Step) -> bool:
         """Whether a deletion-wide step is not tried again.
 
-        A report gives up after some tries, because it must not lock out its user for ever. A step that the never-delete
-        list withholds is given up at once, because nothing else would end the deletion.
+        A deletion that may leave the project gives up after some tries, because it must not lock out its users for
+        ever. A step that the never-delete list withholds is given up at once, because nothing else would end the
+        deletion.
         """
-        tries = self.deletion.mode is Mode.REPORT and step.attempt >= self.rules.attempts
+        tries = self.deletion.mode is not Mode.CASCADE and step.attempt >= self.rules.attempts
         return (tries and step.reason != Reason.ON_HOLD) or step.reason == Reason.PROJECT_PROTECTED
 
     # -- the whole deletion
@@ -154,6 +155,26 @@ class Snapshot:
         project is given back with a report.
         """
         return sum(s.unplanned for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
+
+    @functools.cached_property
+    def unselected(self) -> int:
+        """The number of this attempt's resources that are not in the deletion's selection. They stay."""
+        return sum(s.unselected for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
+
+    @property
+    def giving_back(self) -> bool:
+        """Whether a deletion that keeps its project has begun to undo what it changed, at the end of its attempt.
+
+        From then on the project is not locked, and no inventory proves anything.
+        """
+        release = self.task(StepKind.RELEASE)
+        return self.deletion.mode is Mode.EMPTY and release.round >= self.deletion.since_round
+
+    @property
+    def lost(self) -> bool:
+        """Whether another client deleted a project that the deletion keeps."""
+        d = self.deletion
+        return d.mode is Mode.EMPTY and d.project_gone_at is not None and d.status is not Status.CANCELLING
 
     @property
     def known(self) -> Step | None:

@@ -94,6 +94,7 @@ class Step:
     abandoned: int = 0  #: of the leftovers, those that were abandoned by force
     unseen: bool = False  #: whether it was abandoned by force without a list
     unplanned: int = 0  #: of the leftovers, those that are not in the plan that the deletion follows
+    unselected: int = 0  #: of the leftovers, those that are not in the deletion's selection
     digest: str = ""  #: of the ids that may be deleted, as of the latest list; empty: not listed
     deleted: int = 0  #: confirmed gone, over all sweeps
     calls: int = 0  #: API calls, over all sweeps

@@ -5,7 +5,7 @@ The order is: drain, prove empty, close, prove empty again, remove.
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core import approvals, force
+from cleanup_orchestrator.core import approvals, dependencies, force
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
     Actions,
@@ -78,6 +78,9 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     if view.unplanned:
         text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
         return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found)
+    if d.mode is Mode.EMPTY:  # its users wait for the project: they clear what is left, and retry
+        reason = StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN
+        return plan.end(Status.LEFTOVERS, reason, found + _waits_for_unselected(round_))
     plan.needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
     if plan.needs:
         return ()
@@ -88,6 +91,14 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {found}"),)
 
 
+def _waits_for_unselected(round_: Round) -> str:
+    """Name the selected types that were not deleted because types of which resources stay may need them."""
+    left, unselected = round_.results(Outcome.LEFTOVERS), [s for s in round_.subjects if s.unselected]
+    behind = {s.name: dependencies.staying(s, unselected) for s in left}
+    said = [f"{name} may be needed by {', '.join(names)}" for name, names in sorted(behind.items()) if names]
+    return f"; not deleted, because what is not selected stays: {'; '.join(said)}" if said else ""
+
+
 # ------------------------------------------------------------------------------------------------- between inventories
 def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
     """Return what precedes the next inventory, or follows the last one."""
@@ -95,6 +106,8 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
     if _drain_lost(view):
         return _drain_again(view, plan)
     if d.empty_inventories >= _needed(d, view.rules):
+        if d.mode is Mode.EMPTY:
+            return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
         if d.origin is Origin.NOTICED:
             text = "another client deleted the project, and none of its members' resources is left"
             return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + waived_text(d)),)
@@ -102,10 +115,23 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
             return _close(view, plan)
         return (OpenRound(RoundPurpose.PROJECT_SETTINGS),) if view.hold is None else ()
     until = view.settle_until
-    if until and view.now < until and not view.unplanned:  # with unplanned resources the project cannot become empty
+    if until and view.now < until and not _hopeless(view):
         plan.wake(until)
         return ()
     return (OpenRound(RoundPurpose.INVENTORY),)
+
+
+def _hopeless(view: Snapshot) -> bool:
+    """Whether the project cannot become empty in this attempt, so that it is not locked any longer than necessary."""
+    return bool(view.unplanned) or (view.deletion.mode is Mode.EMPTY and not Round(view).found_nothing)
+
+
+def _emptied(view: Snapshot) -> str:
+    """Return what an emptied project still has, and what the proof rests on."""
+    d = view.deletion
+    stays = f"; {view.unselected} resources that are not selected stay" if view.unselected else ""
+    unlocked = "" if d.drained_at else "; the project was not locked completely, so that users may have created more"
+    return f"what was selected is gone, and the project is given back{stays}{unlocked}{waived_text(d)}"
 
 
 def _drain_lost(view: Snapshot) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from oslo_log import log
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.redact import redact
@@ -119,7 +119,7 @@ def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) 
     Until the inventory has ended, the end of the recovery window is not known. It is not before the present status
     began, so that the time that is returned never decreases.
     """
-    if deletion.mode is not Mode.CASCADE or deletion.dry_run:
+    if deletion.mode not in DELETING_MODES or deletion.dry_run:
         return None
     if deletion.point_of_no_return_at is not None or deletion.status not in _BEFORE_DELETES:
         return deletion.point_of_no_return_at

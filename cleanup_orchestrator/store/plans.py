@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals
-from cleanup_orchestrator.core.deletion import Deletion, Mode
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.messages import Place
 from cleanup_orchestrator.core.reasons import Reason
@@ -112,7 +112,7 @@ def cascades_before(c: Connection, deletion: Deletion) -> int:
         table.created_at >= deletion.created_at - approvals.DAY,
         earlier,
         counted_with,
-        table.mode == str(Mode.CASCADE),
+        table.mode.in_(sorted(map(str, DELETING_MODES))),
         table.dry_run.is_(False),
     )
     return int(c.execute(query).scalar_one())

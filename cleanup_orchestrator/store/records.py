@@ -25,6 +25,7 @@ from cleanup_orchestrator.core.deletion import (
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
@@ -49,6 +50,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values["attention"] = d.attention
     values["forced"] = plain(d.forced.to_dict()) if d.forced else None
     values["tally"] = dataclasses.asdict(d.tally) if d.tally else None
+    values["selection"] = plain(d.selection.to_dict()) if d.selection else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
     return {k: str(v) if isinstance(v, Mode | Status | RoundPurpose | Origin) else v for k, v in values.items()}
 
@@ -112,6 +114,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["waivers"] = tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in values["waivers"] or ())
     values["approvals"] = tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in values["approvals"] or ())
     values["forced"] = _force(values["forced"]) if values["forced"] else None
+    values["selection"] = Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING
     tally = values["tally"]
     values["tally"] = Tally(**tally) if tally and tally["version"] == values["version"] else None
     values["has_changes"], values["has_holds"] = bool(computed.has_changes), bool(computed.has_holds)
@@ -249,7 +252,7 @@ _SHOWN = tuple(
     for name in (
         *("id", "deletion_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
         *("waived", "round", "attempt", "state", "outcome", "reason", "message", "found", "remaining", "kept"),
-        *("forcing", "abandoned", "unseen", "unplanned", "digest", "deleted", "calls"),
+        *("forcing", "abandoned", "unseen", "unplanned", "unselected", "digest", "deleted", "calls"),
     )
 )
 

@@ -89,6 +89,7 @@ deletions = sa.Table(
     # Counts of the steps; they hold if the version in them is that of the row.
     sa.Column("tally", sa.JSON(none_as_null=True), nullable=True),
     sa.Column("retry_now_at", _TIME, nullable=True),
+    sa.Column("selection", sa.JSON(none_as_null=True), nullable=True),  # NULL: everything
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     *_listed_by(
@@ -137,6 +138,7 @@ steps = sa.Table(
     sa.Column("digest", _ID, nullable=False, server_default=""),
     sa.Column("informational", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("needed_by", sa.JSON(none_as_null=True), nullable=True),
+    sa.Column("unselected", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
     **_OPTIONS,
 )

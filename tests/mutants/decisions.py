@@ -167,8 +167,8 @@ MUTATIONS = (
     Mutation(
         "An inventory begins while tokens may still be cached",
         VERIFYING,
-        "if until and view.now < until and not view.unplanned:",
-        "if until and view.now > until and not view.unplanned:",
+        "if until and view.now < until and not _hopeless(view):",
+        "if until and view.now > until and not _hopeless(view):",
         tests("core/decide_rules core/decide"),
     ),
     Mutation(
@@ -926,8 +926,8 @@ MUTATIONS = (
     Mutation(
         "Any dry run is a plan before it has ended",
         PLANS,
-        "return deletion.dry_run and deletion.mode is Mode.CASCADE and deletion.status is Status.PLANNED",
-        "return deletion.dry_run and deletion.mode is Mode.CASCADE",
+        "return deletion.dry_run and deletion.mode in DELETING_MODES and deletion.status is Status.PLANNED",
+        "return deletion.dry_run and deletion.mode in DELETING_MODES",
         tests("core/plans"),
     ),
     Mutation(
@@ -940,8 +940,8 @@ MUTATIONS = (
     Mutation(
         "A dry run raises liens",
         RAISED,
-        "return deletion.mode is Mode.CASCADE and not deletion.dry_run and deletion.origin is not Origin.NOTICED",
-        "return deletion.mode is Mode.CASCADE and deletion.origin is not Origin.NOTICED",
+        "return deletion.mode in DELETING_MODES and not deletion.dry_run and deletion.origin is not Origin.NOTICED",
+        "return deletion.mode in DELETING_MODES and deletion.origin is not Origin.NOTICED",
         tests("core/plugin_liens"),
     ),
     Mutation(

@@ -370,8 +370,8 @@ MUTATIONS = (
     Mutation(
         "Dry runs count as cascades of a day",
         PLANS,
-        "        table.mode == str(Mode.CASCADE),\n        table.dry_run.is_(False),\n",
-        "        table.mode == str(Mode.CASCADE),\n",
+        "        table.mode.in_(sorted(map(str, DELETING_MODES))),\n        table.dry_run.is_(False),\n",
+        "        table.mode.in_(sorted(map(str, DELETING_MODES))),\n",
         tests("store/fencing_rules"),
     ),
     Mutation(

@@ -149,9 +149,9 @@ MUTATIONS = (
     Mutation(
         "A list that fails counts as empty in a delete",
         DELETING,
-        "        first = scan(context, exclusions, collect, find_users=needs)\n"
+        "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
         "    except Exception as error:\n        return unknown(error)",
-        "        first = scan(context, exclusions, collect, find_users=needs)\n"
+        "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),

@@ -18,6 +18,12 @@ CLEAR = StepResult(Outcome.CLEAR)
 UNKNOWN = StepResult(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
 
 
+#: The status of a deletion that did what was requested, by its mode.
+DONE = {Mode.REPORT: Status.DELETED, Mode.CASCADE: Status.DELETED, Mode.EMPTY: Status.EMPTIED}
+#: The modes that remove the project.
+REMOVING = (Mode.REPORT, Mode.CASCADE)
+
+
 def left(*names: str, reason: Reason = Reason.PRESENT) -> StepResult:
     """Return a sweep that found these."""
     items = tuple(Leftover(n, n, reason) for n in names)

@@ -230,6 +230,7 @@ class StepContext:
             self.planned(self.step.service, type_),
             self.worker.conf.worker.most_listed,
             self.step.name,
+            self.deletion.selection,
         )
 
     @property

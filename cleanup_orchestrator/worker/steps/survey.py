@@ -248,7 +248,7 @@ def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Pr
     if project.is_domain:
         return _refused(project, Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain")
     reason, message = "", ""
-    if children := projects.children(project.id):
+    if deletion.mode is not Mode.EMPTY and (children := projects.children(project.id)):
         message = f"it has child projects: {', '.join(children)}"
         if not _waits_for_children(deletion):
             return _refused(project, Reason.PROJECT_HAS_CHILDREN, message)

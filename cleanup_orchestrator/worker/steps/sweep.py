@@ -37,6 +37,7 @@ _NOT_BY_FORCE = frozenset(
         Reason.FOREIGN,
         Reason.OWNER_UNKNOWN,
         Reason.NOT_PLANNED,
+        Reason.NOT_SELECTED,
         Reason.ON_HOLD,
         Reason.PRESENT,
         Reason.QUEUED,

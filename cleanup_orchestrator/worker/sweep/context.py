@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 
@@ -42,4 +43,5 @@ class SweepContext:
     related: Sequence[RelatedType] = ()  #: types whose keep marks and plan entries count for this type, too
     planned: Collection[str] | None = None  #: ids in the deletion's plan; ``None``: no plan applies, all are planned
     most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete
-    name: str = ""  #: the type's name with its service, for blockers of this type
+    name: str = ""  #: the type's name with its service
+    selection: Selection = EVERYTHING  #: of a deletion that keeps its project

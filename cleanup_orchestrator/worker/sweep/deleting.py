@@ -34,6 +34,7 @@ from cleanup_orchestrator.worker.sweep.listing import (
     unknown,
 )
 from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, waiting, with_cycle_members
+from cleanup_orchestrator.worker.sweep.selecting import changed
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -115,7 +116,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     try:
         exclusions = Exclusions.of(context)
         needs = options.needs()
-        first = scan(context, exclusions, collect, find_users=needs)
+        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)
     except Exception as error:
         return unknown(error)
     if not found or type_.delete is None:
@@ -124,6 +125,9 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     if order.levels and going:
         behind = waiting(context, order, going, found)
         going.update((id_, verdict) for id_, verdict in behind.items() if id_ not in options.stuck)
+    if needed := referred.needed(context, found, first.blocked):
+        going.update((id_, verdict) for id_, verdict in needed.items() if id_ not in options.stuck)
+    if going:
         batch = [resource for resource in batch if resource.id not in going]
     if len(going) == len(found):  # a poll: one listing is enough
         said = [
@@ -382,6 +386,8 @@ def _delete_one(
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := exclusions.protected(current):
                 return Verdict(Reason.PROTECTED, why)
+            if why := changed(context, resource.data, current.data):
+                return Verdict(Reason.NOT_SELECTED, why)
         deleting = connection
         if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
             called = None

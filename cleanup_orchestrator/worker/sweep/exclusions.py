@@ -1,4 +1,4 @@
-"""Decides what a sweep must not delete: protected and unplanned resources."""
+"""Decides what a sweep must not delete: protected, unplanned and unselected resources."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import Resource, pick
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, KeepMarks
+from cleanup_orchestrator.worker.sweep.selecting import unselected_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -24,14 +25,15 @@ class Exclusions:
 
     protected: Forbids
     unplanned: Forbids
+    unselected: Forbids
 
     @classmethod
     def of(cls, context: SweepContext) -> Exclusions:
         """Return the rules that apply to a sweep.
 
-        :raises Exception: a related type cannot be listed: an unknown state is neither "unmarked" nor "planned"
+        :raises Exception: a related type cannot be listed: an unknown state is not "unmarked", "planned" or "selected"
         """
-        return cls(protected_by(context), unplanned_by(context))
+        return cls(protected_by(context), unplanned_by(context), unselected_by(context))
 
 
 def protected_by(context: SweepContext) -> Forbids:

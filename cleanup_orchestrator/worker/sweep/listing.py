@@ -26,6 +26,9 @@ MOST_REPEATED = 1000
 #: Reasons that say only that a resource is there. Any other reason says more.
 _MERELY_THERE = frozenset({Reason.PRESENT, Reason.QUEUED})
 
+#: Reasons whose messages are of single resources, and say nothing of their type.
+_WITHOUT_MESSAGE = frozenset({Reason.PRESENT, Reason.NOT_SELECTED})
+
 #: Returns who else uses a resource; ``None`` if no other user is known.
 FindsUsers = Callable[[Resource], Verdict | None]
 
@@ -88,6 +91,7 @@ def scan(
     kept_resources: list[Leftover] | None = None,
     find_users: FindsUsers = lambda _resource: None,
     watch: Collection[str] = (),
+    note_blocked: Callable[[Resource], None] = lambda _resource: None,
 ) -> Listing:
     """List page by page and pass each resource that may be deleted to ``take``.
 
@@ -98,6 +102,7 @@ def scan(
     :param kept_resources: receives each kept resource, with the reason
     :param find_users: is asked about each resource that nothing else protects
     :param watch: ids for which the listing records whether they are kept
+    :param note_blocked: is called with each resource of the project that must not be deleted
     :raises BadAnswer: the answer is no list, or has no end
     """
     type_, project, most = context.type, context.project, context.most_listed
@@ -120,7 +125,8 @@ def scan(
             if not (stray := _stray(type_, resource, project)):
                 listing.foreign += 1
                 continue
-            verdict = Verdict(Reason.OWNER_UNKNOWN, stray)
+            aside = exclusions.unselected(resource)
+            verdict = Verdict(Reason.NOT_SELECTED, aside) if aside else Verdict(Reason.OWNER_UNKNOWN, stray)
         elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):
             listing.kept += 1
             if resource.id in watch:
@@ -128,6 +134,8 @@ def scan(
             if kept_resources is not None and len(kept_resources) < most:
                 kept_resources.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept)))
             continue
+        elif why := exclusions.unselected(resource):
+            verdict = Verdict(Reason.NOT_SELECTED, why)
         elif why := exclusions.protected(resource):
             verdict = Verdict(Reason.PROTECTED, why)
         else:
@@ -140,6 +148,7 @@ def scan(
         if verdict is not None:
             said = (verdict.reason, verdict.message, verdict.blocked_by)
             listing.blocked.append(Leftover(resource.id, resource.name, *said))
+            note_blocked(resource)
             listing.in_use_unplanned += bool(unplanned) and verdict.reason is not Reason.NOT_PLANNED
         else:
             listing.deletable += 1
@@ -164,10 +173,11 @@ def _letters(id_: str) -> str:
     return id_.replace("-", "").lower()
 
 
-def _telling(leftover: Leftover) -> tuple[bool, bool, bool, Reason]:
+def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
     """Return the sort key of a leftover's reason: the lowest says most about what has to be done."""
     reason = leftover.reason
-    return reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
+    aside = reason is Reason.NOT_SELECTED
+    return aside, reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
 
 
 def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
@@ -176,7 +186,7 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
     return StepResult(
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
         reason=str(worst.reason) if worst else "",
-        message=worst.message if worst and worst.reason is not Reason.PRESENT else "",
+        message=worst.message if worst and worst.reason not in _WITHOUT_MESSAGE else "",
         found=listing.deletable + len(listing.blocked),
         kept=listing.kept,
         leftovers=tuple(left),

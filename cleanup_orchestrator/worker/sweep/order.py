@@ -11,6 +11,9 @@ from cleanup_orchestrator.core.step import Leftover
 from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 
+#: Reasons with which a resource stays by decision, and goes on using what it refers to.
+_STAY = frozenset({Reason.NOT_SELECTED, Reason.NOT_PLANNED, Reason.PROTECTED})
+
 
 class References:
     """What the resources of one listing refer to, as far as these are listed, too."""
@@ -29,17 +32,37 @@ class References:
 
         :param listed: all of them, by id. A reference to any other resource does not count
         """
-        if not self._found:
-            return references.Order()
+        return references.order(self._among(listed)) if self._found else references.Order()
+
+    def needed(
+        self, context: SweepContext, listed: Mapping[str, Leftover], blocked: Iterable[Leftover]
+    ) -> dict[str, Verdict]:
+        """Return a verdict, by id, on each listed resource that one which stays refers to, directly or not.
+
+        :param blocked: the resources that must not be deleted
+        """
+        stay = {one.id: one for one in blocked if one.reason in _STAY}
+        if not stay or not self._found:
+            return {}
+        every = {**listed, **stay}
+        found: dict[str, Verdict] = {}
+        for id_, referrer in references.order(self._among(every)).behind(stay).items():
+            if id_ in listed:
+                name = every[referrer].name
+                text = f"{name or referrer} refers to it, and stays"
+                found[id_] = Verdict(Reason.IN_USE, text, (_blocker(context, referrer, name),))
+        return found
+
+    def _among(self, listed: Mapping[str, Leftover]) -> dict[str, list[str]]:
+        """Return what each of these resources refers to among them."""
         titles: dict[str, list[str]] = {}
         for id_, one in listed.items():
             titles.setdefault(one.name, []).append(id_)
-        return references.order(
-            {
-                id_: [other for value in named for other in ((value,) if value in listed else titles.get(value, ()))]
-                for id_, named in self._found.items()
-            }
-        )
+        return {
+            id_: [other for value in named for other in ((value,) if value in listed else titles.get(value, ()))]
+            for id_, named in self._found.items()
+            if id_ in listed
+        }
 
 
 def waiting(

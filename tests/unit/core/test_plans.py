@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import plans
 from cleanup_orchestrator.core.actions import record
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
@@ -123,7 +123,7 @@ MORE = dataclasses.replace(left("1"), digest="", more=True)
 @pytest.mark.parametrize(
     ("secrets", "ports", "reason", "said"),
     [
-        (EMPTY, ALL, "complete", ["a cascade can be bound to it"]),
+        (EMPTY, ALL, "complete", ["a deletion can be bound to it"]),
         (NO_TOKEN, ALL, "no_project_token", ["secret@R1 (no_project_token)", "inherited admin role"]),
         (NO_TOKEN, UNKNOWN, "unknown", ["secret@R1 (no_project_token)", "port@R1 (unreachable)", "bring the endpoint"]),
         (EMPTY, UNKNOWN, "unreachable", ["port@R1 (unreachable)"]),
@@ -131,16 +131,17 @@ MORE = dataclasses.replace(left("1"), digest="", more=True)
     ],
     ids=["complete", "no token", "both", "no answer", "too long"],
 )
-def test_a_dry_run_says_at_its_end_what_it_could_not_see(secrets, ports, reason, said):
+@pytest.mark.parametrize("mode", sorted(DELETING_MODES))
+def test_a_dry_run_says_at_its_end_what_it_could_not_see(secrets, ports, reason, said, mode):
     names = {"key-manager.secret": secrets, "network.port": ports}
-    world = World(deletion(mode=Mode.CASCADE, dry_run=True), *map(sweep_step, names))
+    world = World(deletion(mode=mode, dry_run=True), *map(sweep_step, names))
     world.answers = {name: lambda _, result=result: result for name, result in names.items()}
     assert world.run() is Status.PLANNED
     [condition] = [c for c in world.deletion.conditions if c.type == "plan_complete"]
     assert (condition.status, condition.reason) == (reason == "complete", reason)
     assert all(text in condition.message for text in said), condition.message
     assert ("INCOMPLETE" in world.deletion.message) is not condition.status
-    assert ("a cascade cannot be bound to it" in world.deletion.message) is not condition.status
+    assert ("no deletion can be bound to it" in world.deletion.message) is not condition.status
     assert condition.status == (not plans.gaps(world.deletion, world.steps.values()))
 
 
@@ -170,12 +171,13 @@ def test_the_remedy_of_a_dry_run_without_a_token_is_the_inherited_role():
     [
         ({}, True),
         ({"dry_run": False}, False),
+        ({"mode": Mode.EMPTY}, True),
         ({"mode": Mode.REPORT}, False),
         ({"status": Status.INVENTORY}, False),
         ({"status": Status.CANCELLED}, False),
     ],
 )
-def test_a_plan_is_a_dry_run_of_a_cascade_that_has_ended(values, is_plan):
+def test_a_plan_is_a_dry_run_that_has_ended_of_a_mode_that_deletes(values, is_plan):
     record = deletion(**{"status": Status.PLANNED, "dry_run": True, "mode": Mode.CASCADE, **values})
     assert plans.is_plan(record) is is_plan
 

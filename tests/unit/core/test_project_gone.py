@@ -8,7 +8,7 @@ from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Statu
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
-from tests.unit.world import CLEAR, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, REMOVING, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
@@ -47,7 +47,7 @@ def test_a_cascade_deletes_what_an_admin_can_see_and_ends_as_deleted(when):
         assert not {"access", "drain", "close"} & set(world.dispatched)
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", REMOVING)
 def test_what_only_a_token_of_the_project_shows_stays_unknown_and_is_never_called_gone(mode):
     world = World(deletion(mode=mode), PORT, SECRET)
     vanish(world)

@@ -26,7 +26,7 @@ S = Status
 
 
 def test_finality_follows_from_the_table():
-    assert FINAL == {S.DELETED, S.PLANNED, S.CANCELLED}
+    assert FINAL == {S.DELETED, S.EMPTIED, S.PLANNED, S.CANCELLED}
     assert RESTING == {S.LEFTOVERS, S.FAILED}
     assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.CANCELLING}
 
@@ -43,8 +43,9 @@ def test_every_status_can_be_reached_and_every_live_one_can_end():
         assert ends & (FINAL | RESTING)
 
 
-def test_deleted_is_only_entered_from_verifying():
-    assert [a for a, b in MOVES if b is S.DELETED] == [S.VERIFYING]
+@pytest.mark.parametrize("end", [S.DELETED, S.EMPTIED])
+def test_deleted_and_emptied_are_only_entered_from_verifying(end):
+    assert [a for a, b in MOVES if b is end] == [S.VERIFYING]
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(Status, Status)))

@@ -14,7 +14,7 @@ from cleanup_orchestrator.plugins import conformance, identity
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 from tests.support import sweeps
 from tests.unit.worker.test_sweep import US, Shelf, row
-from tests.unit.world import T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import REMOVING, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 QUOTA = sweep_step("network.quota", project_setting=True)
@@ -27,7 +27,7 @@ def whose(resource, _project):
 
 
 @pytest.mark.parametrize("answer", [NAMED, UNKNOWN, left("c"), left("c", reason=Reason.FORBIDDEN)])
-@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("mode", REMOVING)
 def test_the_project_is_removed_for_every_result_of_an_informational_type(mode, answer):
     world = World(deletion(mode=mode), PORT, QUOTA, CREDENTIAL)
     world.answers = {"identity.credential": lambda _: answer}

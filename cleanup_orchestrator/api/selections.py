@@ -1,0 +1,55 @@
+"""Reads what a request for an emptied project selects."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.cloud.catalog import by_any_name
+from cleanup_orchestrator.core.selection import Selection
+
+
+def read(context: ApiContext, given: Mapping[str, Any]) -> Selection:
+    """Return the selection of a request, with the official types of services.
+
+    A name that nothing has is refused: a typo would select nothing, and the project would look as if it were emptied.
+
+    :param given: the field ``selection`` of the body
+    :raises ApiError: 400 invalid_body; 503 if Keystone does not answer, and a service is in no plugin
+    """
+    services = dict.fromkeys(map(by_any_name, given.get("services", ())))
+    types = dict.fromkeys(_type(name) for name in given.get("types", ()))
+    before = given.get("created_before")
+    moment = schemas.moment(before, "created_before") if before else None
+    selection = Selection(tuple(services), tuple(types), tuple(dict.fromkeys(given.get("tags", ()))), moment)
+    _check(context, selection)
+    return selection
+
+
+def _type(name: str) -> str:
+    service, _dot, type_ = name.rpartition(".")
+    return f"{by_any_name(service)}.{type_}"
+
+
+def _check(context: ApiContext, selection: Selection) -> None:
+    """Refuse services and types that this cloud does not have, as far as plugins and catalog tell."""
+    wanted = {*selection.services, *(name.rpartition(".")[0] for name in selection.types)}
+    if unknown := wanted - context.types.keys():
+        known = {answer.service_type for answer in context.answers(())}
+        if lost := sorted(unknown - known):
+            raise _unknown("service", lost[0], {*context.types, *known})
+    for name in selection.types:
+        service, _dot, type_ = name.rpartition(".")
+        if service in context.types and type_ not in context.types[service]:
+            raise _unknown("resource type", name, [f"{service}.{one}" for one in context.types[service]])
+
+
+def _unknown(what: str, name: str, known: Collection[str]) -> ApiError:
+    """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
+    similar = difflib.get_close_matches(name, sorted(known), 3)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else "GET /v1/services lists them"
+    return schemas.invalid_field("selection", f"names no {what} of this cloud; {hint}")

@@ -1,0 +1,123 @@
+"""Decides which resources of a type are in the selection of a deletion that keeps its project."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cleanup_orchestrator.core.selection import Selection
+from cleanup_orchestrator.plugins.base import Resource, ResourceType, Row, pick
+from cleanup_orchestrator.worker.sweep.calls import list_resources
+from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Returns why a resource is not selected; ``None`` if it is.
+Unselected = Callable[[Resource], "str | None"]
+
+
+def unselected_by(context: SweepContext) -> Unselected:
+    """Return a function that says why a resource is not selected.
+
+    A service deletes some resources together with another one. These go with it, whatever their types and their tags
+    are. But where the selection has an age, none of them may be younger.
+
+    :raises Exception: a type of parts cannot be listed
+    """
+    selection, type_ = context.selection, context.type
+    service = context.name.rpartition(".")[0]
+    if not selection or type_.project_setting:
+        return lambda _resource: None
+    if not selection.has_type(service, type_.name):
+        return lambda _resource: "its type is not selected"
+    younger = _younger_parts(context)
+
+    def unselected(resource: Resource) -> str | None:
+        row = resource.data
+        lack = _lacks(selection, _tags(type_, row), created_at(type_, row))
+        return lack or younger.get(resource.id) or younger.get("")
+
+    return unselected
+
+
+def changed(context: SweepContext, listed: Row, shown: Row) -> str | None:
+    """Return why a resource is not selected any more, by the row that is read right before its delete.
+
+    A row that does not show its tags or its time of creation does not change what the list showed.
+    """
+    selection, type_ = context.selection, context.type
+    if not selection.by_resource:
+        return None
+    tags = _tags(type_, listed if pick(shown, type_.tags or "-") is None else shown)
+    return _lacks(selection, tags, created_at(type_, shown) or created_at(type_, listed))
+
+
+def _lacks(selection: Selection, tags: frozenset[str], created: datetime.datetime | None) -> str | None:
+    """Return which criterion of single resources a resource does not meet; ``None``: it meets them."""
+    if missing := sorted(set(selection.tags) - tags):
+        return f"it does not have the tag '{missing[0]}'"
+    if selection.created_before is None:
+        return None
+    if created is None:
+        return "its service does not say when it was created"
+    return None if created < selection.created_before else f"it was created at {_time(created)}"
+
+
+def _tags(type_: ResourceType, row: Row) -> frozenset[str]:
+    """Return the tags that a row shows; none if the type has no tags."""
+    found = pick(row, type_.tags) if type_.tags else None
+    return frozenset(map(str, found)) if isinstance(found, list | tuple | set | frozenset) else frozenset()
+
+
+def _time(at: datetime.datetime) -> str:
+    return at.isoformat(timespec="seconds") + "Z"
+
+
+def created_at(type_: ResourceType, row: Row) -> datetime.datetime | None:
+    """Return when a resource was created: UTC, naive; ``None`` if its service does not say so in a known form."""
+    return moment(pick(row, type_.created)) if type_.created else None
+
+
+def moment(value: Any) -> datetime.datetime | None:
+    """Return a time of a service: text in ISO 8601, in UTC unless it says otherwise, or seconds since 1970."""
+    try:
+        if isinstance(value, str) and not value.isdigit():
+            found = datetime.datetime.fromisoformat(value.strip())
+        elif isinstance(value, datetime.datetime):
+            found = value
+        elif value and not isinstance(value, bool):
+            found = datetime.datetime.fromtimestamp(float(value), datetime.UTC)
+        else:
+            return None
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def _younger_parts(context: SweepContext) -> Mapping[str, str]:
+    """Return why wholes are not selected: the ID of each with a part that is too young; empty: any may have it."""
+    if context.selection.created_before is None:
+        return {}
+    found: dict[str, str] = {}
+    for one in _parts(context.related):
+        if not one.type.created or one.type.token is not context.type.token:
+            continue  # its age is not known: it goes with its whole
+        for part in _own(one, context.connection):
+            created = created_at(one.type, part.data)
+            if created is not None and created >= context.selection.created_before:
+                text = f"its {one.name} {part.id}, which would be deleted with it, was created at {_time(created)}"
+                found[str(pick(part.data, one.attribute) or "") if one.attribute else ""] = text
+    return found
+
+
+def _parts(related: Sequence[RelatedType]) -> list[RelatedType]:
+    return [one for one in related if not one.whole and not one.type.project_setting]
+
+
+def _own(related: RelatedType, connection: Connection) -> list[Resource]:
+    """Return the project's resources of a related type that are not kept."""
+    type_, project = related.type, related.project
+    own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
+    return [resource for resource in own if not any(rule(resource, project) for rule in type_.keep)]

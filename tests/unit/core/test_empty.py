@@ -1,0 +1,270 @@
+"""Mode ``empty``: a project loses what is selected, and is given back."""
+
+import dataclasses
+import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.core import dependencies
+from cleanup_orchestrator.core.blockers import blockers
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection, unmatched
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.transitions import LIVE, forcible
+from tests.support.examples import examples
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+SERVER = sweep_step("compute.server")
+PORT = sweep_step("network.port", after=("compute.server",))
+FREE_PORT = dataclasses.replace(PORT, needed_by=("compute.server",))
+QUOTA = sweep_step("network.quota", project_setting=True)
+UNSUPPORTED = Step("x", "d", StepKind.UNSUPPORTED, "R1", "weather", outcome=Outcome.UNKNOWN, reason="no_plugin")
+NETWORK = Selection(services=("network",))
+
+
+def kept(*names):
+    """Return a sweep that found these, and of which none is selected."""
+    return left(*names, reason=Reason.NOT_SELECTED)
+
+
+def mixed(selected, unselected):
+    """Return a sweep that found both."""
+    both = [
+        *(Leftover(n, n, Reason.IN_USE) for n in selected),
+        *(Leftover(n, n, Reason.NOT_SELECTED) for n in unselected),
+    ]
+    return StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "busy", found=len(both), leftovers=tuple(both))
+
+
+def emptying(*steps, selection=EVERYTHING, rules=None, **values):
+    return World(deletion(mode=Mode.EMPTY, selection=selection, **values), *steps, rules=rules)
+
+
+def passed(world):
+    return [e.type.removeprefix("deletion.") for e in world.events if e.type.startswith("deletion.")]
+
+
+# --------------------------------------------------------------------------------------------------------- to its end
+def test_a_project_is_emptied_and_given_back_after_two_empty_inventories_behind_the_lock():
+    world = emptying(SERVER, PORT, QUOTA).finds("network.port")
+    assert world.run() is Status.EMPTIED
+    assert passed(world) == ["draining", "inventory", "deleting", "verifying", "emptied"]
+    assert {"close", "remove", "network.quota"}.isdisjoint(world.dispatched)
+    assert "release" in world.dispatched and not world.deletion.has_changes
+    assert len(world.empty_rounds) == 2
+    held = next(e for e in world.events if e.type == "drain.held")
+    since = datetime.datetime.fromisoformat(held.message.rsplit(" ", 1)[1].removesuffix("Z"))
+    assert all(opened >= since + world.rules.settle for opened in world.empty_rounds)
+
+
+def test_what_is_not_selected_stays_and_is_counted():
+    world = emptying(SERVER, FREE_PORT, selection=NETWORK).finds("network.port")
+    world.answers["compute.server"] = lambda _: kept("s1", "s2")
+    assert world.run() is Status.EMPTIED
+    assert "2 resources that are not selected stay" in world.deletion.message
+    assert world.step("compute.server").unselected == 2
+
+
+def test_a_project_that_was_not_locked_completely_says_so_at_its_end():
+    world = emptying(PORT)
+    world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
+    assert world.run() is Status.EMPTIED
+    assert "not locked completely" in world.deletion.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (left("p1", reason=Reason.PROTECTED), "1 left in network.port"),
+        (left("p1", reason=Reason.IN_USE), "1 left in network.port"),
+        (UNKNOWN, "unknown: network.port"),
+        (mixed(["p1"], ["p2"]), "2 left in network.port"),
+    ],
+)
+def test_a_project_of_which_something_selected_is_left_or_unknown_is_given_back_as_not_empty(answer, said):
+    world = emptying(SERVER, PORT, selection=NETWORK)
+    world.answers["network.port"] = lambda _: answer
+    assert world.run() is Status.LEFTOVERS
+    assert said in world.deletion.message
+    assert not world.deletion.has_changes
+    assert world.now - T0 < Rules().settle  # its users do not wait for the token caches, which would prove nothing
+
+
+def test_what_a_service_is_deleting_is_waited_for_longer_than_what_is_refused():
+    polls = []
+
+    def answer(_):
+        polls.append(None)
+        return left("r1", reason=Reason.DELETING) if len(polls) < 60 else CLEAR
+
+    world = emptying(PORT).finds("network.port", answer)
+    assert world.run() is Status.EMPTIED
+
+
+def test_what_a_service_deletes_for_ever_does_not_lock_the_users_out_for_ever():
+    world = emptying(PORT).finds("network.port", lambda _: left("r1", reason=Reason.DELETING))
+    assert world.run() is Status.LEFTOVERS
+    assert not world.deletion.has_changes
+
+
+def test_a_type_that_is_not_selected_and_cannot_be_listed_does_not_keep_the_project_from_being_emptied():
+    world = emptying(sweep_step("dns.zone"), PORT, UNSUPPORTED, selection=NETWORK)
+    world.answers["dns.zone"] = lambda _: UNKNOWN
+    assert world.run() is Status.EMPTIED
+    assert blockers(world.deletion, world.steps.values()) == ()
+
+
+@pytest.mark.parametrize("selection", [EVERYTHING, Selection(tags=("temporary",)), Selection(services=("weather",))])
+def test_a_service_that_nothing_can_list_keeps_it_if_it_is_selected(selection):
+    world = emptying(PORT, UNSUPPORTED, selection=selection)
+    assert world.run() is Status.LEFTOVERS
+    assert "unknown: weather" in world.deletion.message
+
+
+# ------------------------------------------------------------------------------------------------- what stays is needed
+@pytest.mark.parametrize(
+    ("port", "deleted"), [(PORT, False), (FREE_PORT, True)], ids=["without a rule", "with a rule for each port"]
+)
+def test_a_type_that_unselected_resources_may_need_is_deleted_only_by_a_rule(port, deleted):
+    world = emptying(SERVER, port, selection=NETWORK).finds("network.port")
+    world.answers["compute.server"] = lambda _: kept("s1")
+    if not deleted:
+        world.answers["network.port"] = lambda _: left("r1")
+    assert world.run() is (Status.EMPTIED if deleted else Status.LEFTOVERS)
+    assert (("network.port", RoundPurpose.DELETE) in world.writes) is deleted
+    assert ("network.port may be needed by compute.server" in world.deletion.message) is not deleted
+
+
+def test_what_is_behind_a_type_that_cannot_be_listed_is_not_deleted_even_if_that_type_is_not_selected():
+    world = emptying(SERVER, PORT, selection=NETWORK)
+    world.answers = {"compute.server": lambda _: UNKNOWN, "network.port": lambda _: left("p1")}
+    assert world.run() is Status.LEFTOVERS
+    assert ("network.port", RoundPurpose.DELETE) not in world.writes
+
+
+def test_leftovers_that_are_all_unselected_do_not_satisfy_an_edge_as_unplanned_ones_do():
+    done = {"state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "round": 2, "remaining": 1}
+    for field, waits in (("unplanned", ()), ("unselected", ("compute.server",))):
+        server = dataclasses.replace(SERVER, **done, **{field: 1})
+        assert dependencies.waits_for(PORT, [server], 2) == waits
+
+
+# ------------------------------------------------------------------------------------------------------------- refused
+def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_is_deleted():
+    world = emptying(PORT).finds("network.port", lambda _: left("p1", reason=Reason.IN_USE))
+    world.run(until=Status.DELETING)
+    world.deletion = dataclasses.replace(world.deletion, project_gone_at=world.now)
+    before = len(world.writes)
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == ("project_gone", False)
+    assert [w for w in world.writes[before:] if w[0] == "network.port"] == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_locked(dry_run):
+    world = emptying(PORT, selection=Selection(types=("network.prot",)), dry_run=dry_run)
+    assert world.run() is Status.FAILED
+    assert world.deletion.reason == "not_in_catalog" and "network.prot" in world.deletion.message
+    assert world.writes == []
+
+
+@pytest.mark.parametrize(
+    ("selection", "lost"),
+    [
+        (EVERYTHING, ()),
+        (Selection(services=("network", "weather")), ()),
+        (Selection(services=("netwrok",)), ("netwrok",)),
+        (Selection(types=("network.port", "network.prot")), ("network.prot",)),
+        (Selection(types=("weather.station",)), ()),  # its types are not known: it is unknown, and not misspelled
+        (Selection(services=("dns",), types=("dns.zone",)), ("dns", "dns.zone")),
+        (Selection(tags=("x",)), ()),
+    ],
+)
+def test_the_names_of_a_selection_that_the_catalog_does_not_have(selection, lost):
+    assert unmatched(selection, [PORT, UNSUPPORTED]) == lost
+
+
+def test_force_is_refused_in_every_status():
+    for status in Status:
+        assert not forcible(deletion(mode=Mode.EMPTY, status=status))
+
+
+@pytest.mark.parametrize("kind", [StepKind.CLOSE, StepKind.REMOVE])
+@pytest.mark.parametrize("purpose", list(RoundPurpose))
+@pytest.mark.parametrize("origin", list(Origin))
+def test_the_guard_refuses_to_disable_and_to_remove_a_project_that_is_kept(kind, purpose, origin):
+    record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose, origin=origin)
+    for writing in (False, True):
+        assert not allowed(record, Step("s", "d", kind, round=record.round), writing)
+
+
+def test_the_guard_refuses_to_delete_the_settings_of_a_project_that_is_kept():
+    for purpose in RoundPurpose:
+        record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose)
+        assert not allowed(record, dataclasses.replace(QUOTA, round=record.round), writing=True)
+
+
+# ------------------------------------------------------------------------------------------------------- the selection
+@pytest.mark.parametrize(
+    ("selection", "selected"),
+    [
+        (EVERYTHING, {"compute.server", "network.port", "network.", "dns."}),
+        (NETWORK, {"network.port", "network."}),
+        (Selection(types=("network.port",)), {"network.port", "network."}),
+        (Selection(services=("network",), types=("compute.server",)), {"compute.server", "network.port", "network."}),
+        (Selection(tags=("x",)), {"compute.server", "network.port", "network.", "dns."}),
+    ],
+)
+def test_which_types_a_selection_has(selection, selected):
+    names = ("compute.server", "network.port", "network.", "dns.")
+    assert {name for name in names if selection.has_type(*name.split("."))} == selected
+
+
+@given(
+    st.lists(st.text(max_size=5), max_size=3),
+    st.lists(st.text(max_size=5), max_size=3),
+    st.none() | st.datetimes(),
+)
+def test_a_selection_is_read_as_it_was_stored(services, tags, before):
+    selection = Selection(tuple(services), (), tuple(tags), before)
+    assert Selection.from_dict(selection.to_dict()) == selection
+    assert bool(selection) is bool(services or tags or before)
+
+
+# ---------------------------------------------------------------------------------------------------- what always holds
+ANSWERS = st.sampled_from(
+    [CLEAR, CLEAR, UNKNOWN, left("a"), left("a", reason=Reason.IN_USE), kept("k"), mixed("a", "k")]
+)
+
+
+@settings(max_examples=examples(80))
+@given(
+    st.dictionaries(st.sampled_from(["compute.server", "network.port", "dns.zone"]), st.lists(ANSWERS, max_size=8)),
+    st.sampled_from([EVERYTHING, NETWORK, Selection(tags=("x",)), Selection(types=("dns.zone", "compute.server"))]),
+)
+def test_it_always_ends_and_is_emptied_only_if_the_last_lists_had_nothing_that_is_selected(answers, selection):
+    world = emptying(SERVER, FREE_PORT, sweep_step("dns.zone"), QUOTA, selection=selection)
+    script = {name: list(each) for name, each in answers.items()}
+    last = {}
+
+    def answer(step):
+        mine = script.get(step.id, [])
+        last[step.id] = mine.pop(0) if len(mine) > 1 else (mine[0] if mine else CLEAR)  # the last one holds for ever
+        return last[step.id]
+
+    world.answers = dict.fromkeys(["compute.server", "network.port", "dns.zone"], answer)
+    status = world.run()
+    assert status not in LIVE and not world.deletion.has_changes
+    assert {"close", "remove", "network.quota"}.isdisjoint(world.dispatched)
+    if status is Status.EMPTIED:
+        for name, result in last.items():
+            if selection.has_type(*name.split(".")):
+                assert result.outcome is not Outcome.UNKNOWN
+                assert all(one.reason is Reason.NOT_SELECTED for one in result.leftovers)
+    else:
+        assert status is Status.LEFTOVERS
