@@ -37,6 +37,7 @@ def test_the_services_that_come_along_are_there():
         "accelerator",
         "alarm",
         "backup",
+        "baremetal",
         "block-storage",
         "compute",
         "container-infrastructure-management",

@@ -79,6 +79,11 @@ WAITS = [
       for name in ("block-storage.volume", "network.port", "network.trunk", "network.security_group", "image.image",
                    "key-manager.secret")),
     ("compute.server", "accelerator.accelerator_request", "only Nova may delete one that is bound to a server"),
+    *(("compute.server", name, "Nova undeploys its node with it")
+      for name in ("baremetal.instance", "baremetal.allocation", "baremetal.lease")),
+    ("baremetal.instance", "baremetal.allocation", "Ironic deletes it with the instance"),
+    ("baremetal.instance", "baremetal.lease", "an instance would keep running without its lessee"),
+    ("baremetal.allocation", "baremetal.lease", "Ironic hides the node of an allocation once the lease is ended"),
     ("compute.server", "placement.usage", "its allocations are its own"),
     ("block-storage.backup", "object-store.container", "its row cannot be deleted without the chunks"),
     ("image.image", "object-store.container", "its data may be kept there"),
