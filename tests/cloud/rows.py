@@ -133,6 +133,7 @@ VOLATILE: Mapping[Place, Collection[str]] = {
     ("neutron", "agents"): "*",
     ("heat", "service"): "*",
     ("designate", "service_statuses"): "*",
+    ("ironic", "conductors"): "*",
     ("magnum", "magnum_service"): "*",
     ("placement", "resource_providers"): ("generation", "updated_at"),
 }

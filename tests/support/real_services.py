@@ -20,7 +20,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
-    | _cloud("accelerator")
+    | _cloud("accelerator", "baremetal")
     | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
@@ -36,6 +36,7 @@ _SERVICES = {
     "accelerator": ("accelerator", "cyborg"),
     "alarm": ("alarm", "aodh"),
     "backup": ("backup", "freezer"),
+    "baremetal": ("baremetal", "ironic"),
     "block_storage": ("block_storage", "cinder"),
     "compute": ("compute", "nova"),
     "container_infra": ("container_infrastructure_management", "magnum"),

@@ -18,6 +18,7 @@ from tests.cloud.services import (
     glance,
     gnocchi,
     heat,
+    ironic,
     keystone,
     magnum,
     manila,
@@ -71,6 +72,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "freezer": freezer.service,
     "gnocchi": gnocchi.service,
     "cyborg": cyborg.service,
+    "ironic": ironic.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")

@@ -41,6 +41,7 @@ PORT_OFFSETS = {
     "zaqar": 16,
     "freezer": 17,
     "cyborg": 18,
+    "ironic": 19,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,
