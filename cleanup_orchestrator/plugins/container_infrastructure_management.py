@@ -159,6 +159,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         acts_on=_STACK,
         id="uuid",
         properties="labels",
+        created="created_at",
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe,
@@ -210,6 +211,7 @@ SERVICE = Service(
             after=("failed_cluster",),
             needed_by=(("failed_cluster", refused_in_use),),
             unfiltered=_ALL,
+            created="created_at",
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",
             note="Magnum answers 400 while a cluster uses the template. Clusters of any project can use a public "

@@ -336,6 +336,7 @@ SERVICE = Service(
             ),
             tags="tags",
             properties=ROW,
+            created="created_at",
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
             note="Hidden images are in a list of their own only. Without visibility=all an admin does not see the "
@@ -357,6 +358,7 @@ SERVICE = Service(
             protect=(_protect_namespace,),
             prepare=(_unprotect_namespace,),
             unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",
+            created="created_at",
             source="GET /v2/metadefs/namespaces; glance api/v2/metadef_namespaces.py, "
             "db/sqlalchemy/metadef_api/namespace.py",
             note="The name is the id, and another project may use it after a delete: the owner is read again right "
@@ -372,6 +374,7 @@ SERVICE = Service(
             title="type",
             owner="owner",
             keep=(_keep_task,),
+            created="created_at",
             source="GET /v2/tasks?owner=X; DELETE is always 405 (glance api/v2/tasks.py)",
             note="The SDK has no owner filter for tasks and would fetch those of the whole cloud.",
         ),

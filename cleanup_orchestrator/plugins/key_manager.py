@@ -229,6 +229,7 @@ SERVICE = Service(
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
+            created="created",
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
             note="Deleted before the other types, because an order in progress creates a secret. This secret is "
             "a separate resource.",
@@ -244,6 +245,7 @@ SERVICE = Service(
             prepare=(_refuse_shared_container,),
             after=("order", *_USERS),
             needed_by=_NEEDED_BY,
+            created="created",
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
             note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
             "are deleted first. Its secrets stay. An admin of another project gets 403.",
@@ -258,6 +260,7 @@ SERVICE = Service(
             token=Token.PROJECT,
             after=("order", "container", *_USERS),
             needed_by=(*_NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
+            created="created",
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "

@@ -112,6 +112,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
         deleted_with=("load_balancer",),
         after=("load_balancer",),
         tags="tags",
+        created="created_at",
         source=source,
         **declared,
     )
@@ -135,6 +136,7 @@ SERVICE = Service(
             explain=explain,
             describe=describe,
             tags="tags",
+            created="created_at",
             source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
             "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
             note="Octavia's next links lose the owner filter: the second page would have rows of all projects. The "

@@ -173,6 +173,7 @@ def _resource_type(hooks: _Hooks) -> ResourceType:
         used=hooks.used,
         describe=description,
         tags="tags",
+        created="" if declared.project_setting else "created_at",
         token=Token.SERVICE,
         acts_on=declared.acts_on,
         project_setting=declared.project_setting,

@@ -134,6 +134,7 @@ BACKUP = ResourceType(
     properties="metadata",
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    created="created_at",
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",
     note="Deleted with a token of the project, because Cinder's Swift driver deletes in the account of the "

@@ -260,6 +260,7 @@ SERVER = ResourceType(
     tags="tags",
     properties="metadata",
     after=("container-infrastructure-management.cluster", "database.instance"),
+    created="created",
     source="GET /servers/detail?all_tenants=1&project_id=X, the same with soft_deleted=true and "
     "status=SOFT_DELETED, POST /servers/{id}/action forceDelete and os-resetState; nova compute/api.py, "
     "api/openstack/compute/servers.py, db/main/api.py, objects/build_request.py",
@@ -284,6 +285,7 @@ UNREACHABLE_SERVER = ResourceType(
     fresh="it is never deleted: Nova cannot delete it",
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    created="created",
     source="GET /servers with microversion 2.69, a token of the project, and no filter; of a project that is "
     "gone GET /servers?all_tenants=1, and GET /servers/{id} of those that are UNKNOWN; nova "
     "api/openstack/compute/servers.py (_is_cell_down_supported), compute/api.py "

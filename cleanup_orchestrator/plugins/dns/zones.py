@@ -202,7 +202,7 @@ def _tsig_key(connection: Connection, project: ProjectDefinition, key: Resource)
 
 def _of_zone(key: Row, zone: Row) -> Row:
     return {
-        **{name: key.get(name) for name in ("id", "name", "resource_id")},
+        **{name: key.get(name) for name in ("id", "name", "resource_id", "created_at")},
         "project_id": zone.get("project_id"),
         "zone": zone,
     }
@@ -227,6 +227,7 @@ def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
         name=name,
         list=paged_list(f"/zones/tasks/{path}", key),
         show=Rest("dns", one, headers=SUDO),
+        created="created_at",
         unfiltered=UNFILTERED,
         **declared,
     )
@@ -279,6 +280,7 @@ TSIG_KEY = ResourceType(
     delete=Rest("dns", "/tsigkeys/{id}", method="DELETE"),
     prepare=(_refuse_key_of_used_zone,),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
+    created="created_at",
     source="GET /v2/tsigkeys, DELETE /v2/tsigkeys/{id}; designate api/v2/controllers/tsigkeys.py",
     note="An admin created it for one zone, whose id is its only link to the project: after the zone is gone, its "
     "owner would be unknown. The key of a zone that others use stays, as the zone does. Keys of pools belong to "
@@ -308,6 +310,7 @@ ZONE = ResourceType(
         ("tsig_key", linked(Rest("dns", "/tsigkeys/{id}"))),
     ),
     unfiltered=UNFILTERED,
+    created="created_at",
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
     "storage/sqlalchemy/__init__.py",
     note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "

@@ -65,6 +65,7 @@ FIREWALL = (
         "several project ids it creates those of the first one. So the orchestrator's own project comes first. "
         "A list without a filter creates those of the caller's project. So the first inventory or dry run in a cloud "
         "may create them in the orchestrator's own project: Neutron has no list that creates nothing.",
+        created="created_at",
         source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -82,6 +83,7 @@ FIREWALL = (
         ),
         after=("firewall_group",),
         needed_by=(("firewall_group", refused_in_use),),
+        created="created_at",
         source="DELETE /v2.0/fwaas/firewall_policies/P: 409 FirewallPolicyInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -94,6 +96,7 @@ FIREWALL = (
         explain=explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules"),
         after=("firewall_policy",),
         needed_by=(("firewall_policy", refused_in_use),),
+        created="created_at",
         source="DELETE /v2.0/fwaas/firewall_rules/R: 409 FirewallRuleInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(

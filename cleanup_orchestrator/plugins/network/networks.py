@@ -336,6 +336,7 @@ NETWORK = simple_type(
     "row of an auto-allocated topology, too, which is never read: a read would create a topology. The 'shared' "
     "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
     "their ports are on it.",
+    created="created_at",
     source="DELETE /v2.0/networks/N: 409 NetworkInUse with a port of any project; neutron db/db_base_plugin_v2.py",
 )
 
@@ -350,6 +351,7 @@ NETWORKS = (
         note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
         "as ordinary ports.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
     ),
     simple_type(
@@ -360,6 +362,7 @@ NETWORKS = (
         note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A "
         "port that a user chose for it is deleted after it. Its associations with other ports are removed "
         "before it.",
+        created="created_at",
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
     ResourceType(
@@ -410,6 +413,7 @@ NETWORKS = (
         "deleted once its owner or an admin has deleted the trunk. The same holds for the port pairs, flow classifiers "
         "and tap flows of other projects that refer to a port.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
     ResourceType(
@@ -426,6 +430,7 @@ NETWORKS = (
         "is left belongs to a router of another project, or is an orphan that Neutron lets an admin delete. It "
         "is a separate type, so that plain ports do not wait for routers.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",
     ),
@@ -447,6 +452,7 @@ NETWORKS = (
         "delete of a subnet with automatic addressing removes the addresses of live ports of any project: it is "
         "refused when there are any. So the subnets of a network that is left stay with it.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
     simple_type(
@@ -460,6 +466,7 @@ NETWORKS = (
         needed_by=(("subnet", refused_in_use),),
         note="Neutron answers 400, not 409, while subnets of any project use it.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),
     simple_type(

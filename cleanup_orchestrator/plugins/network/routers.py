@@ -132,6 +132,7 @@ ROUTERS = (
         needed_by=(("port_forwarding", FORWARDING_ADDRESSES), ("dns.ptr", addresses_of_records)),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
     ),
     ResourceType(
@@ -152,6 +153,7 @@ ROUTERS = (
         unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
         available=extension("l3-ndp-proxy"),
         note="While it exists, its router's interfaces and gateway cannot be removed.",
+        created="created_at",
         source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py, neutron_lib api/definitions/l3_ndp_proxy.py",
     ),
     simple_type(
@@ -172,6 +174,7 @@ ROUTERS = (
         "and named. The gateway, HA and SNAT ports have no owner and are deleted with the router, and the HA "
         "network with the last HA router.",
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/routers/R: 409 RouterInUse, RouterExternalGatewayInUseByFloatingIp; neutron db/l3_db.py",
     ),
     ResourceType(

@@ -133,6 +133,7 @@ SECURITY = (
         "of others that name it would be deleted with it. If there are any, the delete is refused, unless "
         "drop_foreign_rules is set.",
         tags="tags",
+        created="created_at",
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),
     simple_type(
@@ -147,6 +148,7 @@ SECURITY = (
         needed_by=(("security_group", linked(Rest("network", "/security-groups/{id}"))),),
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
         "deleted before, unless a port that is left uses that group.",
+        created="created_at",
         source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
     ),
     simple_type(
@@ -158,6 +160,7 @@ SECURITY = (
         after=_QOS_USERS,
         needed_by=tuple((name, refused_in_use) for name in _QOS_USERS),
         tags="tags",
+        created="created_at",
         source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
     ),
 )

@@ -101,6 +101,7 @@ METERS = (
         "log",
         "log/logs",
         available=extension("logging"),
+        created="created_at",
         source="/v2.0/log/logs; neutron services/logapi/logging_plugin.py",
     ),
 )

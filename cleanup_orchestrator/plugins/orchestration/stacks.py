@@ -276,6 +276,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         by_hand=_BY_HAND,
         title="stack_name",
         owner="project",
+        created="creation_time",
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe_stack,

@@ -210,6 +210,7 @@ RESOURCE_LOCK = simple_type(
     title="lock_reason",
     available=since(LOCKS),
     after=("compute.server",),
+    created="created_at",
     source="GET /v2/resource-locks?all_projects=1&project_id=X, DELETE /v2/resource-locks/{id}; manila "
     "api/v2/resource_locks.py, lock/api.py, share/api.py (prevent_locked_action_on_share)",
     note="The project's own locks are deleted before the locked resources. A lock of others (an admin, or the "
@@ -229,6 +230,7 @@ TRANSFER = simple_type(
     owner="source_project_id",
     all_projects=paged_list("/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true"),
     available=since(TRANSFERS),
+    created="created_at",
     source="GET /v2/share-transfers/detail?all_tenants=true&source_project_id=X, DELETE "
     "/v2/share-transfers/{id}; manila api/v2/share_transfer.py, transfer/api.py",
     note="Its delete returns the share to the project. Until then another project could accept it. The delete acts "
@@ -250,6 +252,7 @@ BACKUP = simple_type(
     describe=describe_status,
     after=("transfer",),
     needed_by=(("transfer", _OF_TRANSFER),),
+    created="created_at",
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
     "api/v2/share_backups.py, share/api.py",
     note="An experimental API. A backup shows no owner: the backups of each of the project's shares are listed, one "
@@ -267,6 +270,7 @@ REPLICA = simple_type(
     describe=describe_status,
     after=("transfer", "backup"),
     needed_by=(("transfer", _OF_TRANSFER), ("backup", _OF_BACKUP)),
+    created="created_at",
     source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
     "api/v2/share_replicas.py, share/api.py",
     note="Without a share's id this list shows the replicas of all projects, without owners. The last active replica "
@@ -286,6 +290,7 @@ SNAPSHOT = simple_type(
     properties="metadata",
     after=("replica", "transfer"),
     needed_by=(("replica", _OF_REPLICA), ("transfer", _OF_TRANSFER)),
+    created="created_at",
     source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
     "api/v2/share_snapshots.py, share/api.py",
     note="A snapshot belongs to the project that created it. One that an admin created of the project's share "
@@ -316,6 +321,7 @@ SHARE = simple_type(
         ("group_snapshot", refused_in_use),
         ("snapshot", of_share(rest("/snapshots/{id}", key="snapshot"))),
     ),
+    created="created_at",
     source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
     note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "

@@ -88,6 +88,7 @@ WORKFLOW = ResourceType(
     after=("cron_trigger", "event_trigger", "execution", "action"),
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    created="created_at",
     source="GET, DELETE /v2/workflows, GET /v2/workflows/ID/members; mistral api/controllers/v2/workflow.py, "
     "db/v2/sqlalchemy/api.py (delete_workflow_definition)",
     note="Mistral answers 400 while a trigger of any project starts it. Its members are deleted with it. Workflows "
@@ -126,6 +127,7 @@ ACTION = ResourceType(
     after=("execution",),
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    created="created_at",
     source="GET, DELETE /v2/actions; mistral api/controllers/v2/action.py, actions/dynamic_action.py (find_all)",
     note="Mistral lists the actions of one namespace at a time, and no call lists namespaces. So the namespaces of the "
     "project's workflows and workbooks are listed, and these are deleted after the actions. An action in a namespace "
@@ -186,6 +188,7 @@ def _named(name: str, table: str, *fields: str, **declared: Any) -> ResourceType
         protect=(_protect_public,),
         used=foreign_use(_namesakes(collection)),
         by_hand=f"as an admin of Mistral's database: delete the row with the id {{id}} in the table {table}",
+        created="created_at",
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         **declared,
@@ -254,6 +257,7 @@ DYNAMIC_ACTION = ResourceType(
     delete=Rest(TYPE, "/dynamic_actions/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
     after=("code_source",),
+    created="created_at",
     source="GET, DELETE /v2/dynamic_actions; mistral api/controllers/v2/dynamic_action.py",
     note=f"{_ADMINS} It is deleted with its code source. Only one that is made of another project's code source is "
     "left. Mistral 23 answers 500 to the delete of a dynamic action in a namespace: then only its row in the table "
@@ -272,6 +276,7 @@ CODE_SOURCE = ResourceType(
     prepare=(_refuse_others,),
     used=foreign_use(_others),
     after=("execution",),
+    created="created_at",
     source="GET, DELETE /v2/code_sources; mistral api/controllers/v2/code_source.py, db/v2/sqlalchemy/models.py",
     note=f"{_ADMINS} The database deletes the dynamic actions of any project that are made of it. If one of them is "
     "another project's, or public, the code source is not deleted.",

@@ -30,6 +30,7 @@ CRON_TRIGGER = ResourceType(
     all_projects=pages("cron_triggers", *_TRIGGERED, **ALL),
     show=Rest(TYPE, "/cron_triggers/{id}"),
     delete=Rest(TYPE, "/cron_triggers/{id}", method="DELETE"),
+    created="created_at",
     source="GET, DELETE /v2/cron_triggers; mistral api/controllers/v2/cron_trigger.py, services/triggers.py",
     note="Deleted first, because it starts executions. Mistral deletes the trust after the trigger, with its own user. "
     "If that fails, the trust is deleted with the trusts of the project.",
@@ -45,6 +46,7 @@ EVENT_TRIGGER = ResourceType(
     show=Rest(TYPE, "/event_triggers/{id}"),
     delete=Rest(TYPE, "/event_triggers/{id}", method="DELETE"),
     unfiltered="Mistral answers 500 to a filter by project: an admin lists those of all projects",
+    created="created_at",
     source="GET, DELETE /v2/event_triggers; mistral api/controllers/v2/event_trigger.py, services/triggers.py",
     note="As a cron trigger.",
 )
@@ -65,6 +67,7 @@ EXECUTION = ResourceType(
     title="workflow_name",
     describe=_state,
     after=("cron_trigger", "event_trigger"),
+    created="created_at",
     source="GET, DELETE /v2/executions; mistral api/controllers/v2/execution.py, db/v2/sqlalchemy/api.py "
     "(delete_workflow_execution)",
     note="Without 'force' Mistral refuses (403) to delete an execution that is not completed. The delete removes rows, "
@@ -136,6 +139,7 @@ ACTION_EXECUTION = ResourceType(
     acts_on="the expression in an ad-hoc action that makes its result: Mistral evaluates it when an action execution "
     "is cancelled, and functions in it read what the token may read (with an admin's, the executions of all projects)",
     acts_on_if=_unfinished,
+    created="created_at",
     source="GET, PUT, DELETE /v2/action_executions; mistral api/controllers/v2/action_execution.py, "
     "db/v2/sqlalchemy/api.py (delete_action_execution)",
     note="Only those that a user has started without a workflow, and had saved ('save_result'). By default Mistral "

@@ -41,13 +41,13 @@ def rows_of(body: Any, collection: str) -> list[Row]:
 def pages(collection: str, *fields: str, **query: str) -> Rest:
     """Return the list of a collection whose pages begin after a marker.
 
-    :param fields: the attributes to list besides id and owner
+    :param fields: the attributes to list besides id, owner and time
     """
     return Rest(
         TYPE,
         f"/{collection}",
         key=collection,
-        query={**query, "fields": ",".join(("id", "project_id", *fields))},
+        query={**query, "fields": ",".join(("id", "project_id", "created_at", *fields))},
         paging=Paging.MARKER,
         limit=LIMIT,
     )

@@ -81,6 +81,15 @@ def test_an_accepted_delete_is_a_leftover_until_the_list_has_it_no_more(vendor):
     assert vendor.delete().outcome is Outcome.CLEAR
 
 
+def test_the_time_of_creation_is_in_the_row():
+    vendor = Vendor(WIDGET, dataclasses.replace(WIDGET, name="quota", project_setting=True))
+    vendor.add("w", created_at="2026-03-02T08:00:00Z")
+    type_ = vendor.type_()
+    (row,) = type_.list(Connection(vendor), PROJECT)
+    assert row[type_.created] == "2026-03-02T08:00:00Z"
+    assert vendor.type_("quota").created == ""
+
+
 @pytest.mark.parametrize("id_", ["a/b", "%2e%2e", "ü", "a b?c#d", "...", "a%2Fb", "a;b"])
 def test_an_id_is_one_segment_of_the_path(id_):
     vendor = Vendor()
