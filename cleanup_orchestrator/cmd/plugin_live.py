@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,9 +26,11 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Sdk,
     Service,
+    pick,
 )
 from cleanup_orchestrator.plugins.conformance import Answer, Finding
 from cleanup_orchestrator.worker.sweep.calls import act, is_available, list_resources, show
+from cleanup_orchestrator.worker.sweep.selecting import moment
 
 #: Rows after which a list is not read further.
 MOST_ROWS = 100_000
@@ -35,9 +38,13 @@ MOST_ROWS = 100_000
 MOST_SHOWN = 5
 #: Pages of a list that is read in small pages.
 MOST_PAGES = 20
+#: No resource is older: then OpenStack was founded.
+EARLIEST = datetime.datetime(2010, 7, 1)
+#: By how much the clock of a service may be fast.
+CLOCKS = datetime.timedelta(minutes=15)
 
 #: The ids of the rules, in their order.
-RULES = ("list", "owner", "pages", "show", "dry-delete", "empty", "proof")
+RULES = ("list", "owner", "created", "pages", "show", "dry-delete", "empty", "proof")
 
 
 @dataclasses.dataclass(slots=True)
@@ -105,6 +112,7 @@ class _TypeCheck:
         listed: _Listed = listing.value
         yield "list", (Answer.OK, self._numbers(listed))
         yield "owner", self._owner(listed)
+        yield "created", self._created(listed)
         yield "pages", self._pages(listed)
         yield "show", self._show(listed)
         yield "dry-delete", self._dry_delete(listed)
@@ -176,6 +184,34 @@ class _TypeCheck:
                 "call; correct the filter, or say why there is none in 'unfiltered'"
             )
         return Answer.OK, f"the owner of each row is known by {type_.owner!r}"
+
+    def _created(self, listed: _Listed) -> _Said:
+        name = self.type.created
+        if not name:
+            return Answer.NOT_CHECKED, "its service does not say when it was created ('created')"
+        if not listed.own:
+            return Answer.NOT_CHECKED, "the project has none: create one"
+        latest = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + CLOCKS
+        for resource in listed.own.values():
+            value = pick(resource.data, name)
+            if value in (None, ""):
+                return Answer.FAILED, (
+                    f"{resource.id} is listed without {name!r}, and would never be selected by its age; correct "
+                    "'created' or the list call"
+                )
+            at = moment(value)
+            if at is None:
+                return Answer.FAILED, (
+                    f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is neither ISO 8601 nor seconds since "
+                    "1970: it would never be selected by its age"
+                )
+            if not EARLIEST <= at <= latest:
+                when = "in the future" if at > latest else f"before {EARLIEST.year}"
+                return Answer.FAILED, (
+                    f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is {when}: it is not the time of its "
+                    "creation, or not in UTC"
+                )
+        return Answer.OK, f"{len(listed.own)} resources show when they were created by {name!r}"
 
     def _pages(self, listed: _Listed) -> _Said:
         call = self.type.list

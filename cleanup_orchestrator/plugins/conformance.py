@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
@@ -28,6 +29,8 @@ from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry, depre
 REGISTERED = frozenset({"metric"})  # Gnocchi, which is no part of OpenStack
 
 _PROJECT = ProjectDefinition("0123456789abcdef", "name", "domain", "region")
+#: A name of an attribute, such as ``os-vol-tenant-attr:tenant_id``, or several with dots between them.
+_ATTRIBUTE = re.compile(r"[\w:-]+(\.[\w:-]+)*")
 
 
 class Answer(StrEnum):
@@ -168,6 +171,13 @@ def _force(type_: ResourceType) -> Iterator[str]:
         yield "it says whether its force may be used, and has none"
 
 
+def _created(type_: ResourceType) -> Iterator[str]:
+    if type_.created and not _ATTRIBUTE.fullmatch(type_.created):
+        yield f"'created' is {type_.created!r}, which is no name of an attribute and no dotted path"
+    if type_.created and type_.project_setting:
+        yield "its age ('created') would never be used: project settings are not selected by their age"
+
+
 def _source(type_: ResourceType) -> Iterator[str]:
     if not type_.source:
         yield "it does not say which call of which service it rests on ('source')"
@@ -184,6 +194,7 @@ _RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
     ("refers-to", "the order within the type is a named rule, or there is none", _refers_to),
     ("force", "the declarations about force suit each other", _force),
     ("halt", "it can be stopped and started, or does not declare it", _halt),
+    ("created", "'created' is the path of an attribute, or empty", _created),
     ("source", "the declaration names its source", _source),
 )
 

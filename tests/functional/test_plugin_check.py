@@ -22,20 +22,21 @@ from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.support.emulated_site import emulated, with_cloud  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[2]
-KIND = "network.address_scope"
+KIND = "network.address_group"
 ROWS = 3
 CLOUD = {"projects": 0, "bystanders": 1, "seed": 3, "small": True, "things": {KIND: ROWS}}
-PATH = "/address-scopes"
-LIST = Rest("network", PATH, key="address_scopes", query={"project_id": "{project_id}"}, paging=Paging.LINKS)
-EVERYTHING = Rest("network", PATH, key="address_scopes", query={"limit": 100}, paging=Paging.LINKS)
+PATH = "/address-groups"
+LIST = Rest("network", PATH, key="address_groups", query={"project_id": "{project_id}"}, paging=Paging.LINKS)
+EVERYTHING = Rest("network", PATH, key="address_groups", query={"limit": 100}, paging=Paging.LINKS)
 PROOF = Rest("network", "/quotas", key="quotas")
 HONEST = ResourceType(
-    "address_scope",
+    "address_group",
     list=LIST,
-    show=Rest("network", PATH + "/{id}", key="address_scope"),
+    show=Rest("network", PATH + "/{id}", key="address_group"),
     delete=Rest("network", PATH + "/{id}", method="DELETE"),
+    created="created_at",
     proof=PROOF,
-    source="GET, DELETE /v2.0/address-scopes",
+    source="GET, DELETE /v2.0/address-groups",
 )
 
 
@@ -105,17 +106,27 @@ def list_without_owner(connection, project):
 
 def list_after_a_write(connection, project):
     """Tidy up, then list."""
-    connection.network.post(PATH, json={"address_scope": {"name": "mine"}})
+    connection.network.post(PATH, json={"address_group": {"name": "mine"}})
     return LIST.rows(connection, project)
 
 
 def list_in_spite_of_a_refusal(connection, project):
     """Tidy up, and list whether that worked or not."""
     try:
-        connection.network.post(PATH, json={"address_scope": {"name": "mine"}})
+        connection.network.post(PATH, json={"address_group": {"name": "mine"}})
     except Exception:
         pass
     return LIST.rows(connection, project)
+
+
+def list_what_is_to_come(connection, project):
+    """List, and take the time of expiry for that of creation."""
+    return ({**row, "created_at": "2999-12-31T23:59:59Z"} for row in LIST.rows(connection, project))
+
+
+def list_ages(connection, project):
+    """List, and take the age in seconds for the time of creation."""
+    return ({**row, "created_at": 86_400} for row in LIST.rows(connection, project))
 
 
 def list_everything(connection, project):
@@ -178,7 +189,7 @@ def delete_nothing(connection, project, resource):
 def prepare_in_spite_of_a_refusal(connection, project, resource):
     """Change it before the delete, and go on whatever happened."""
     try:
-        connection.network.put(f"{PATH}/{resource.id}", json={"address_scope": {"shared": False}})
+        connection.network.put(f"{PATH}/{resource.id}", json={"address_group": {"shared": False}})
     except Exception:
         pass
 
@@ -186,6 +197,10 @@ def prepare_in_spite_of_a_refusal(connection, project, resource):
 LIES = {
     "drops the owner": ({"list": list_without_owner}, "owner", "3 of 3 rows have no 'project_id'"),
     "names another attribute": ({"owner": "owner_id"}, "owner", "rows have no 'owner_id'"),
+    "names no time of creation": ({"created": "born_at"}, "created", "is listed without 'born_at'"),
+    "takes a name for a time": ({"created": "name"}, "created", "which is neither ISO 8601 nor seconds since 1970"),
+    "takes another time for it": ({"list": list_what_is_to_come}, "created", "which is in the future"),
+    "takes an age for a time": ({"list": list_ages}, "created", "= '86400', which is before 2010"),
     "reads the first page only": (
         {"list": dataclasses.replace(LIST, paging=Paging.NONE)},
         "pages",
@@ -245,7 +260,7 @@ def test_an_error_that_is_taken_for_an_empty_list_is_not_seen(clouds):
     found = findings(clouds, dataclasses.replace(HONEST, list=list_nothing_on_an_error))
     assert failed(found) == []
     unknown = [rule for rule, each in found.items() if each.answer is Answer.NOT_CHECKED]
-    assert unknown == ["owner", "pages", "show", "dry-delete"]
+    assert unknown == ["owner", "created", "pages", "show", "dry-delete"]
 
 
 # ------------------------------------------------------------------------------------------------------------- command
@@ -317,7 +332,7 @@ def module(monkeypatch):
     ("reference", "code", "text"),
     [
         ("GOOD", 0, ", 0 FAILED, 0 not checked"),
-        ("BAD", 1, "FAILED       function-engine.address_scope  source: "),
+        ("BAD", 1, "FAILED       function-engine.address_group  source: "),
         ("TWICE", 1, "FAILED       network  registry: two plugins answer for network"),
     ],
 )

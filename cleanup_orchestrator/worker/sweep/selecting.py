@@ -91,9 +91,9 @@ def moment(value: Any) -> datetime.datetime | None:
             found = datetime.datetime.fromtimestamp(float(value), datetime.UTC)
         else:
             return None
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
     except (TypeError, ValueError, OverflowError, OSError):
         return None
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
 def _younger_parts(context: SweepContext) -> Mapping[str, str]:

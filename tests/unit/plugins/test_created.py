@@ -1,8 +1,12 @@
 """Which attribute of which type has the time of its creation."""
 
+import datetime
 import re
 
+import pytest
+
 from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.worker.sweep.selecting import moment
 
 #: By type, in the order of the names. Empty: its service does not show it, or it is a project setting.
 CREATED = {
@@ -181,3 +185,42 @@ def test_no_project_setting_declares_one():
     """Project settings are not selected by their age."""
     settings = [t for s in registry.load().services.values() for t in s.types if t.project_setting]
     assert [t.name for t in settings if t.created] == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2026-11-27T00:37:42Z",  # Neutron, Nova, Glance, Heat
+        "2026-11-27T00:37:42.000000",  # Cinder, Designate, Manila
+        "2026-11-27T00:37:42",  # Barbican, Octavia
+        "2026-11-27T00:37:42+00:00",  # Magnum, Cyborg
+        "2026-11-27 00:37:42",  # Mistral
+        "2026-11-27T01:37:42+01:00",
+        "1795739862",
+        1795739862,
+        1795739862.0,
+        datetime.datetime(2026, 11, 27, 0, 37, 42),
+    ],
+)
+def test_each_form_of_a_time_that_a_service_shows_is_read(value):
+    assert moment(value) == datetime.datetime(2026, 11, 27, 0, 37, 42)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "soon",
+        0,
+        True,
+        "Fri, 27 Nov 2026 00:37:42 GMT",
+        1e20,
+        {},
+        [],
+        "0001-01-01T00:00:00+10:00",
+        float("nan"),
+    ],
+)
+def test_what_is_no_time_is_none(value):
+    assert moment(value) is None
