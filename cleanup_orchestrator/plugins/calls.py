@@ -86,6 +86,9 @@ class Rest:
     limit: int = 100  #: rows of a page, where ``paging`` sends a limit
     marker: str = "id"  #: the row's attribute that names the last row of a page
     accept: frozenset[int] = frozenset({200, 201, 202, 204})
+    #: The path begins with the API version, and is below the endpoint as the catalog has it. For a service with several
+    #: APIs beside each other, of which the discovery would find one.
+    from_root: bool = False
 
     def __post_init__(self) -> None:
         """Convert a plain string to its :class:`Paging`."""
@@ -120,6 +123,7 @@ class Rest:
         if {".", ".."} & set(path.partition("?")[0].split("/")):
             raise BadAnswer(f"{self!r} has no path for what is named {path!r}")
         adapter = self.client(connection)
+        root = {"endpoint_override": adapter.get_endpoint(skip_discovery=True)} if self.from_root else {}
         response = adapter.request(
             path,
             self.method,
@@ -128,6 +132,7 @@ class Rest:
             headers=dict(headers),
             microversion=self.microversion,
             raise_exc=False,
+            **root,
         )
         if response.status_code not in self.accept:
             exceptions.raise_from_response(response)

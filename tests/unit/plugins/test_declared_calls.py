@@ -109,3 +109,19 @@ def test_of_several_blockers_those_of_other_projects_are_named(owners, reason, n
     assert (verdict and verdict.reason) == reason
     assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == named
     assert verdict is None or verdict.message == f"foreign: {reason is Reason.FOREIGN}"
+
+
+@pytest.mark.parametrize(("from_root", "wanted"), [(False, None), (True, "http://cloud:1")])
+def test_a_path_with_the_version_is_below_the_endpoint_of_the_catalog(from_root, wanted):
+    """Without it, the path is below the version that the discovery found."""
+    cloud, asked = connection(image=lambda *_: (200, {"things": []})), []
+    answers, plain = cloud.image, cloud.image.request
+    answers.get_endpoint = lambda skip_discovery=False: "http://cloud:1" if skip_discovery else "http://cloud:1/v1"
+
+    def request(url, method, endpoint_override=None, **more):
+        asked.append((url, endpoint_override))
+        return plain(url, method, **more)
+
+    answers.request = request
+    assert list(Rest("image", "/v2/things", key="things", from_root=from_root).rows(cloud, PROJECT)) == []
+    assert asked == [("/v2/things", wanted)]
