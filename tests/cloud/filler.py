@@ -36,6 +36,7 @@ from tests.cloud.fillings import (
     network,
     object_store,
     orchestration,
+    rating,
     shared_file_system,
     workflow,
 )
@@ -232,5 +233,6 @@ FURTHER: dict[str, tuple[Kind, ...]] = {
     "baremetal": baremetal.KINDS,
     "message": message.KINDS,
     "metric": metric.KINDS,
+    "rating": rating.KINDS,
     "workflow": workflow.KINDS,
 }

@@ -110,6 +110,11 @@ KEPT = (
     Kept("octavia", "quotas", "the row with the counters: the delete call only clears the limits",
          lambda row, project_id: all(
              row[c] in (None, -1) for c in row if not c.startswith(("project_id", "in_use")))),
+    Kept("cloudkitty", "cloudkitty_storage_states", "until when the project is rated: no call removes it"),
+    Kept("cloudkitty", "storage_scope_reprocessing_schedule",
+         "a request to rate the project again: no call removes it"),
+    Kept("cloudkitty", "hashmap_mappings", "a price of the operator, unless delete_prices is set"),
+    Kept("cloudkitty", "hashmap_thresholds", "a price of the operator, unless delete_prices is set"),
     Kept("heat", "event", "history of deleted stacks: heat-manage purges it with them"),
     Kept("heat", "user_creds",
          "of a delete that Heat answered with an error: no call removes it; its trust is deleted"),

@@ -26,7 +26,7 @@ TURNS = (
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
-    | _cloud("backup", "metric")
+    | _cloud("backup", "metric", "rating")
     | _functional("chaos"),
 )
 #: All of them.
@@ -51,6 +51,7 @@ _SERVICES = {
     "network_addons": ("network", "neutron"),
     "object_store": ("object_store", "swift"),
     "orchestration": ("orchestration", "heat"),
+    "rating": ("rating", "cloudkitty"),
     "shared_file_system": ("shared_file_system", "manila"),
     "workflow": ("workflow", "mistral"),
 }

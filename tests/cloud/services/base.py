@@ -54,6 +54,7 @@ PORT_OFFSETS = {
     "designate-server": 28,
     "zaqar-redis": 29,
     "orchestrator": 30,
+    "cloudkitty": 33,
 }
 
 Ini = Mapping[str, Mapping[str, object]]

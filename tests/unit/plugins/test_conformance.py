@@ -52,6 +52,7 @@ def test_the_services_that_come_along_are_there():
         "object-store",
         "orchestration",
         "placement",
+        "rating",
         "shared-file-system",
         "workflow",
     }
