@@ -34,6 +34,7 @@ from tests.cloud.fillings import (
     message,
     metric,
     network,
+    nfv_orchestration,
     object_store,
     orchestration,
     rating,
@@ -233,6 +234,7 @@ FURTHER: dict[str, tuple[Kind, ...]] = {
     "baremetal": baremetal.KINDS,
     "message": message.KINDS,
     "metric": metric.KINDS,
+    "nfv-orchestration": nfv_orchestration.KINDS,
     "rating": rating.KINDS,
     "workflow": workflow.KINDS,
 }

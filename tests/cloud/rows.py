@@ -29,6 +29,8 @@ ALIASES = {("barbican", "projects"): "external_id", ("placement", "projects"): "
 #: A possible id: not a part of a longer word, with dashes or without.
 ID = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])")
 OWNER_COLUMNS = ("project_id", "tenant_id", "owner", "tenant", "account")
+#: The time that Tacker writes as `deleted_at` into rows that are not deleted.
+NOT_DELETED = "0001-01-01 00:00:00"
 SYSTEM = {"information_schema", "mysql", "performance_schema", "sys"}
 
 
@@ -115,6 +117,10 @@ KEPT = (
          "a request to rate the project again: no call removes it"),
     Kept("cloudkitty", "hashmap_mappings", "a price of the operator, unless delete_prices is set"),
     Kept("cloudkitty", "hashmap_thresholds", "a price of the operator, unless delete_prices is set"),
+    Kept("tacker", "vimauths", "encrypted credentials of a deleted VIM: their key is gone, and no call removes them"),
+    Kept("tacker", "vnfd",
+         "of a package that had a VNF instance: it can be deleted only after the row of the instance is purged"),
+    Kept("tacker", "vnf_lcm_op_occs", "history of deleted VNF instances: no call removes it"),
     Kept("heat", "event", "history of deleted stacks: heat-manage purges it with them"),
     Kept("heat", "user_creds",
          "of a delete that Heat answered with an error: no call removes it; its trust is deleted"),
@@ -146,7 +152,7 @@ VOLATILE: Mapping[Place, Collection[str]] = {
 
 def is_history(row: Row) -> bool:
     """Return whether a service has marked the row as deleted, as most services do instead of removing it."""
-    if row.get("deleted_at") is not None:
+    if str(row.get("deleted_at") or NOT_DELETED) != NOT_DELETED:
         return True
     return row.get("deleted") not in (None, 0, "0", "", b"0", False, "False")  # the last one is Manila's
 

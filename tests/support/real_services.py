@@ -22,7 +22,7 @@ TURNS = (
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
     | _cloud("accelerator", "baremetal")
     | _functional("zombie"),
-    _cloud("force_stuck", "object_store", "keep_marks", "network"),
+    _cloud("force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
@@ -49,6 +49,7 @@ _SERVICES = {
     "metric": ("metric", "gnocchi"),
     "network": ("network", "neutron"),
     "network_addons": ("network", "neutron"),
+    "nfv_orchestration": ("nfv_orchestration", "tacker"),
     "object_store": ("object_store", "swift"),
     "orchestration": ("orchestration", "heat"),
     "rating": ("rating", "cloudkitty"),

@@ -29,6 +29,7 @@ from tests.cloud.services import (
     octavia,
     placement,
     swift,
+    tacker,
     zaqar,
 )
 from tests.cloud.services.base import (
@@ -75,13 +76,25 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "cyborg": cyborg.service,
     "ironic": ironic.service,
     "cloudkitty": cloudkitty.service,
+    "tacker": tacker.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 #: The services of the whole cloud.
 WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
 #: The services that work without RabbitMQ: they send nothing from one process to another.
-NO_BUS = (*LIGHT, "placement", "aodh", "cloudkitty", "freezer", "gnocchi", "mistral", "neutron-addons", "zaqar")
+NO_BUS = (
+    *LIGHT,
+    "placement",
+    "aodh",
+    "cloudkitty",
+    "freezer",
+    "gnocchi",
+    "mistral",
+    "neutron-addons",
+    "tacker",
+    "zaqar",
+)
 
 
 def clouds_yaml(site: Site) -> str:

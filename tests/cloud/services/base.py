@@ -55,6 +55,7 @@ PORT_OFFSETS = {
     "zaqar-redis": 29,
     "orchestrator": 30,
     "cloudkitty": 33,
+    "tacker": 35,
 }
 
 Ini = Mapping[str, Mapping[str, object]]

@@ -49,6 +49,7 @@ def test_the_services_that_come_along_are_there():
         "message",
         "metric",
         "network",
+        "nfv-orchestration",
         "object-store",
         "orchestration",
         "placement",

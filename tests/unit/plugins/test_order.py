@@ -85,6 +85,8 @@ WAITS = [
     ("baremetal.instance", "baremetal.lease", "an instance would keep running without its lessee"),
     ("baremetal.allocation", "baremetal.lease", "Ironic hides the node of an allocation once the lease is ended"),
     ("compute.server", "placement.usage", "its allocations are its own"),
+    *(("nfv-orchestration.vnf_instance", name, "Tacker refuses what an instance uses")
+      for name in ("nfv-orchestration.vnf_package", "nfv-orchestration.vim")),
     ("block-storage.backup", "object-store.container", "its row cannot be deleted without the chunks"),
     ("image.image", "object-store.container", "its data may be kept there"),
     *((name, "key-manager.secret", "its key is needed to detach and delete it")
