@@ -12,7 +12,7 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import names, policies, schemas, views
+from cleanup_orchestrator.api import names, plan_views, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.deletion import places
@@ -46,7 +46,7 @@ class Plans:
         schemas.check_query(req, schemas.NOTHING)
         d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
-        shown = views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
+        shown = plan_views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
         return {"plan": Blocking(self._context, req.context).added(d, shown)}
 
     @pecan.expose("json")
@@ -65,7 +65,10 @@ class Plans:
             names.check(self._context, filters, lambda: places(self._context, d.id))
         shown, links = paging.cut(req, rows, lambda row: row.row)
         blocking = Blocking(self._context, req.context)
-        return {"resources": [views.planned(row, blocking.shown(d, row.leftover.blocked_by)) for row in shown], **links}
+        return {
+            "resources": [plan_views.planned(row, blocking.shown(d, row.leftover.blocked_by)) for row in shown],
+            **links,
+        }
 
 
 def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:

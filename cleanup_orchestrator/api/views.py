@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cleanup_orchestrator.api import microversions
-from cleanup_orchestrator.core import force, messages, plans
+from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Tally
@@ -189,11 +189,12 @@ def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> di
             for a in d.approvals
         ],
         "counts": counts(d, steps),
-        "blockers": _blockers(d, steps),
+        "blockers": blockers_of(d, steps),
     }
 
 
-def _blockers(d: Deletion, steps: Iterable[Step]) -> list[dict[str, str]]:
+def blockers_of(d: Deletion, steps: Iterable[Step]) -> list[dict[str, str]]:
+    """Return what keeps a deletion from going on."""
     return [
         {
             "region": b.region,
@@ -382,77 +383,6 @@ def leftover(
         "remedy": one.remedy if by_hand and one.remedy else remedy(messages.reason_now(d, one.reason)),
         "abandoned": one.abandoned,
         "owner": one.owner or None,
-        "blocked_by": list(blocked_by),
-    }
-
-
-#: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
-_ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep", Reason.NOT_SELECTED: "keep"}
-
-
-def plan(
-    d: Deletion,
-    steps: Sequence[Step],
-    found: Mapping[tuple[str, str, str], Mapping[Reason, int]],
-    until: datetime.datetime,
-    href: str,
-) -> dict[str, Any]:
-    """Return the plan of a dry run.
-
-    :param d: the dry run
-    :param found: the number of resources of each (region, service, type), by reason
-    :param until: the time until which a cascade can be bound to it
-    :param href: its URL
-    """
-    unknown = plans.gaps(d, steps)
-    types = []
-    for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
-        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
-            continue
-        numbers = {"delete": 0, "keep": 0, "protect": 0}
-        for reason, number in found.get((s.region, s.service, s.type), {}).items():
-            numbers[_ACTIONS.get(reason, "protect")] += number
-        place = {"region": s.region, "service": s.service, "type": s.type}
-        said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
-        said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
-        types.append({**place, **numbers, **said})
-    return {
-        "id": d.id,
-        "project_id": d.project_id,
-        "project_name": d.project_name,
-        "domain_id": d.domain_id,
-        "mode": str(d.mode),
-        "selection": selection(d.selection),
-        "created_at": time(d.finished_at),
-        "expires_at": time(until),
-        "user_id": d.user_id,
-        "user_name": d.user_name,
-        "hash": plans.hash_of(steps),
-        "complete": not unknown,
-        "unknown": list(unknown),
-        "delete": sum(each["delete"] for each in types),
-        "keep": sum(each["keep"] for each in types),
-        "protect": sum(each["protect"] for each in types),
-        "order": [list(level) for level in plans.levels(steps)],
-        "with_project": sorted({s.name for s in steps if s.kind is StepKind.SWEEP and s.project_setting}),
-        "types": types,
-        "blockers": _blockers(d, steps),
-        "links": [{"rel": "self", "href": href}],
-    }
-
-
-def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a resource of a plan; for ``blocked_by`` see :func:`leftover`."""
-    one = row.leftover
-    return {
-        "action": _ACTIONS.get(one.reason, "protect"),
-        "region": row.region,
-        "service": row.service,
-        "type": row.type,
-        "id": one.id,
-        "name": one.name,
-        "reason": str(one.reason),
-        "message": one.message,
         "blocked_by": list(blocked_by),
     }
 

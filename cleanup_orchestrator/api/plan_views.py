@@ -1,0 +1,83 @@
+"""Converts plans to JSON. Pure functions, as in ``views``."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, selection, time
+from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Step, StepKind
+
+#: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
+_ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep", Reason.NOT_SELECTED: "keep"}
+
+
+def plan(
+    d: Deletion,
+    steps: Sequence[Step],
+    found: Mapping[tuple[str, str, str], Mapping[Reason, int]],
+    until: datetime.datetime,
+    href: str,
+) -> dict[str, Any]:
+    """Return the plan of a dry run.
+
+    :param d: the dry run
+    :param found: the number of resources of each (region, service, type), by reason
+    :param until: the time until which a cascade can be bound to it
+    :param href: its URL
+    """
+    unknown = plans.gaps(d, steps)
+    types = []
+    for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
+        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
+            continue
+        numbers = {"delete": 0, "keep": 0, "protect": 0}
+        for reason, number in found.get((s.region, s.service, s.type), {}).items():
+            numbers[_ACTIONS.get(reason, "protect")] += number
+        place = {"region": s.region, "service": s.service, "type": s.type}
+        said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
+        said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
+        types.append({**place, **numbers, **said})
+    return {
+        "id": d.id,
+        "project_id": d.project_id,
+        "project_name": d.project_name,
+        "domain_id": d.domain_id,
+        "mode": str(d.mode),
+        "selection": selection(d.selection),
+        "created_at": time(d.finished_at),
+        "expires_at": time(until),
+        "user_id": d.user_id,
+        "user_name": d.user_name,
+        "hash": plans.hash_of(steps),
+        "complete": not unknown,
+        "unknown": list(unknown),
+        "delete": sum(each["delete"] for each in types),
+        "keep": sum(each["keep"] for each in types),
+        "protect": sum(each["protect"] for each in types),
+        "order": [list(level) for level in plans.levels(steps)],
+        "with_project": sorted({s.name for s in steps if s.kind is StepKind.SWEEP and s.project_setting}),
+        "types": types,
+        "blockers": blockers_of(d, steps),
+        "links": [{"rel": "self", "href": href}],
+    }
+
+
+def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a resource of a plan; for ``blocked_by`` see :func:`leftover`."""
+    one = row.leftover
+    return {
+        "action": _ACTIONS.get(one.reason, "protect"),
+        "region": row.region,
+        "service": row.service,
+        "type": row.type,
+        "id": one.id,
+        "name": one.name,
+        "reason": str(one.reason),
+        "message": one.message,
+        "blocked_by": list(blocked_by),
+    }
