@@ -12,7 +12,7 @@ from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
 from cleanup_orchestrator.core import dependencies, plugin_liens
 from cleanup_orchestrator.core import force as forcing
-from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
@@ -29,6 +29,9 @@ from cleanup_orchestrator.worker.sweep.needed import MOST, needed_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+#: Reasons of leftovers that a delete was tried of, or that something needs.
+REFUSALS = frozenset(Reason) - {Reason.PRESENT, Reason.QUEUED, Reason.NOT_SELECTED, Reason.ON_HOLD, Reason.STOPPED}
 
 #: Reasons for which force is not used: another project or the operator is concerned, or no delete was tried.
 _NOT_BY_FORCE = frozenset(
@@ -103,7 +106,7 @@ class Sweep(StepRunner):
             # A plan says what a cascade would refuse to delete for the sake of other projects.
             find_users=self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf),
         )
-        result = self._still_lost(found) if sweep.project.gone else found
+        result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
         return self.with_lien(result, complete=not found.more)
 
     def _delete(self, sweep: SweepContext) -> StepResult:
@@ -243,6 +246,18 @@ class Sweep(StepRunner):
         if worst is None:
             return dataclasses.replace(listed, leftovers=left)
         return dataclasses.replace(listed, leftovers=left, reason=str(worst.reason), message=worst.message)
+
+    def _still_refused(self, listed: StepResult) -> StepResult:
+        """Return a listing in which leftovers keep the reason for which they were not deleted.
+
+        A deletion that keeps its project ends with this listing, and its report has to say what is in the way.
+        """
+        ends = self.deletion.mode is Mode.EMPTY and self.deletion.status is Status.VERIFYING
+        if not ends or listed.outcome is not Outcome.LEFTOVERS or listed.more:
+            return listed
+        before = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if one.reason in REFUSALS}
+        left = tuple(before.get(one.id, one) if one.reason is Reason.PRESENT else one for one in listed.leftovers)
+        return listing.with_leftovers(listed, left)
 
     def _left(self, most: int) -> list[Leftover]:
         """Return what the attempt before this one left."""

@@ -180,19 +180,28 @@ def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
     return aside, reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
 
 
-def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
-    """Return the result of a listing, with the most telling reason of its leftovers."""
+def with_leftovers(result: StepResult, left: Sequence[Leftover]) -> StepResult:
+    """Return a result with these leftovers, and with the most telling reason of them."""
     worst = min(left, key=_telling, default=None)
-    return StepResult(
+    return dataclasses.replace(
+        result,
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
         reason=str(worst.reason) if worst else "",
         message=worst.message if worst and worst.reason not in _WITHOUT_MESSAGE else "",
+        leftovers=tuple(left),
+    )
+
+
+def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
+    """Return the result of a listing, with the most telling reason of its leftovers."""
+    result = StepResult(
+        outcome=Outcome.CLEAR,
         found=listing.deletable + len(listing.blocked),
         kept=listing.kept,
-        leftovers=tuple(left),
         in_use_unplanned=listing.in_use_unplanned,
         facts={"others_ignored": listing.foreign} if listing.foreign else {},
     )
+    return with_leftovers(result, left)
 
 
 def incomplete(result: StepResult) -> StepResult:
