@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from cleanup_orchestrator import service
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.store import tables
@@ -86,11 +86,10 @@ class Orchestrator:
         self.running.start_engine()
         self.running.start_worker()
 
-    def request(self, project_id: str, mode: Mode, dry_run: bool = False) -> str:
-        now = self.store.now()
-        record = Deletion(
-            str(uuid.uuid4()), project_id, "?", "default", mode, dry_run, Status.ACCEPTED, now, now, now, now, now
-        )
+    def request(self, project_id: str, mode: Mode, dry_run: bool = False, **values: object) -> str:
+        """Request a deletion, with further fields of the record; return its id."""
+        about = {"id": str(uuid.uuid4()), "project_id": project_id, "project_name": "?", "domain_id": "default"}
+        record = accepted(**about, mode=mode, dry_run=dry_run, **values)
         self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
         self.parts.bus.deletion(record.id)
         return record.id
