@@ -121,6 +121,8 @@ def _text(value: object) -> str:
 
 
 def _strings(values: Iterable[object]) -> tuple[str, ...]:
+    if isinstance(values, str):  # its letters would be the strings
+        raise Defect(f"{values!r} is not a list of strings")
     return tuple(_string(value) for value in values)
 
 

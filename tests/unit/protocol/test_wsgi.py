@@ -444,6 +444,7 @@ LISTS = {
     "None as name": page(row(name=None)),
     "an unknown state": page(row(state="gone")),
     "a number as tag": page(row(tags=(7,))),
+    "a text as tags": page(row(tags="keep")),
     "too many tags": page(row(tags=("t",) * 1001)),
     "a long tag": page(row(tags=("t" * 1025,))),
     "a malformed parent": page(row(part_of={"Widget": "x"})),
