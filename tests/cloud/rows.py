@@ -103,6 +103,8 @@ KEPT = (
          lambda row, project_id: row["project_id"] != project_id),
     Kept("designate", "zone_transfer_requests", "another project's offer of a zone: it belongs to the other project",
          lambda row, project_id: row["tenant_id"] != project_id),
+    Kept("trove", "quotas", "the project's quota: no call removes it"),
+    Kept("trove", "quota_usages", "a counter: no call removes it"),
     Kept("magnum", "x509keypair",
          "two of the four certificates of each cluster: Magnum loses them, and no call removes them"),
     Kept("octavia", "load_balancer", "marked as deleted: Octavia keeps it for a while as history",

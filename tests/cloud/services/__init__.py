@@ -30,6 +30,7 @@ from tests.cloud.services import (
     placement,
     swift,
     tacker,
+    trove,
     zaqar,
 )
 from tests.cloud.services.base import (
@@ -77,6 +78,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "ironic": ironic.service,
     "cloudkitty": cloudkitty.service,
     "tacker": tacker.service,
+    "trove": trove.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")

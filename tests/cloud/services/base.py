@@ -54,6 +54,7 @@ PORT_OFFSETS = {
     "designate-server": 28,
     "zaqar-redis": 29,
     "orchestrator": 30,
+    "trove": 31,
     "cloudkitty": 33,
     "tacker": 35,
 }
