@@ -68,6 +68,7 @@ _USERS = (
     "block-storage.snapshot",
     "block-storage.volume",
     "shared-file-system.share",
+    "database.instance",
     "image.image",
 )
 

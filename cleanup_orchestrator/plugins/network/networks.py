@@ -394,6 +394,7 @@ NETWORKS = (
             ("compute.server", linked()),
             ("compute.unreachable_server", linked()),
             ("load-balancer.load_balancer", ports_of_balancers),
+            ("database.instance", ports_of_services),
             ("shared-file-system.share_network", ports_of_services),
             ("trunk", refused_in_use),
             ("vpn_service", ports_of_services),

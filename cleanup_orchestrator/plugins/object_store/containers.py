@@ -337,6 +337,18 @@ def _of_backups(connection: Connection, project: ProjectDefinition, left: Collec
     return lambda container: next((id_ for id_, name in names.items() if name in ("", container.id)), None)
 
 
+def _of_database_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which backup of Trove has its object in a container, by the URL that Trove shows.
+
+    A backup that shows no URL may get an object in any.
+    """
+    one = Rest("database", "/backups/{id}", key="backup")
+    rows = {id_: show_leftover(one, connection, project, id_) or {} for id_ in left}
+    urls = {id_: str(row.get("locationRef") or "") for id_, row in rows.items()}
+    parts = {id_: {unquote(part) for part in url.split("/")} for id_, url in urls.items()}
+    return lambda container: next((id_ for id_, url in urls.items() if not url or container.id in parts[id_]), None)
+
+
 CONTAINER = ResourceType(
     name="container",
     list=_containers,
@@ -350,7 +362,11 @@ CONTAINER = ResourceType(
     token_if_gone=Token.ADMIN,
     unreadable=cannot_read_token,
     after=("block-storage.backup", "database.backup", "image.image"),
-    needed_by=(("block-storage.backup", _of_backups), ("image.image", _of_images)),
+    needed_by=(
+        ("block-storage.backup", _of_backups),
+        ("database.backup", _of_database_backups),
+        ("image.image", _of_images),
+    ),
     source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
     "common/middleware/versioned_writes/, container/server.py",
     note="Services that keep their data here are deleted first: without the data their rows could not be "

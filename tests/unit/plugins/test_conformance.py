@@ -41,6 +41,7 @@ def test_the_services_that_come_along_are_there():
         "block-storage",
         "compute",
         "container-infrastructure-management",
+        "database",
         "dns",
         "identity",
         "image",

@@ -91,6 +91,14 @@ WAITS = [
     ("image.image", "object-store.container", "its data may be kept there"),
     *((name, "key-manager.secret", "its key is needed to detach and delete it")
       for name in ("block-storage.volume", "block-storage.backup", "image.image")),
+    ("database.backup", "object-store.container", "Trove deletes its object there"),
+    ("database.backup", "database.instance", "one that is being made never ends without its instance"),
+    ("database.cluster", "database.instance", "only with the cluster Trove deletes its instances"),
+    *((STACK, name, "a stack would make it again") for name in ("database.instance", "database.backup")),
+    *(("database.instance", name, "parts of an instance, where Trove makes them in the project")
+      for name in ("compute.server", "block-storage.volume", "network.port", "network.network", "key-manager.secret")),
+    *(("database.instance", name, "an instance that has it is refused")
+      for name in ("database.configuration", "database.module")),
     ("block-storage.volume", "image.image", "a copy-on-write clone holds its image"),
     ("network.floating_ip", "network.router", "409 while an address goes through it"),
     ("network.router", "network.network", "its interfaces are ports there"),
