@@ -29,6 +29,8 @@ TURNS = (
     | _cloud("backup", "metric", "rating")
     | _functional("chaos"),
 )
+#: Files whose tests are all marked ``long``: no commit runs them.
+LONG = _cloud("database")
 #: All of them.
 IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
@@ -40,6 +42,7 @@ _SERVICES = {
     "block_storage": ("block_storage", "cinder"),
     "compute": ("compute", "nova"),
     "container_infra": ("container_infrastructure_management", "magnum"),
+    "database": ("database", "trove"),
     "dns": ("dns", "designate"),
     "identity": ("identity", "keystone"),
     "image": ("image", "glance"),
