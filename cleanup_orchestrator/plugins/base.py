@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
-from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
+from cleanup_orchestrator.keystone.protocol import FENCE_OPTION, FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
@@ -66,6 +66,7 @@ __all__ = [
     "CONTRACT_VERSION",
     "CONTROLLERS",
     "EVERYTHING",
+    "FENCE_OPTION",
     "FINAL_HEADER",
     "LITERAL_PATH",
     "MOST_BLOCKERS",

@@ -39,6 +39,7 @@ from tests.cloud.fillings import (
     object_store,
     orchestration,
     rating,
+    reservation,
     shared_file_system,
     workflow,
 )
@@ -238,5 +239,6 @@ FURTHER: dict[str, tuple[Kind, ...]] = {
     "metric": metric.KINDS,
     "nfv-orchestration": nfv_orchestration.KINDS,
     "rating": rating.KINDS,
+    "reservation": reservation.KINDS,
     "workflow": workflow.KINDS,
 }

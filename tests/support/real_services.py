@@ -56,6 +56,7 @@ _SERVICES = {
     "object_store": ("object_store", "swift"),
     "orchestration": ("orchestration", "heat"),
     "rating": ("rating", "cloudkitty"),
+    "reservation": ("reservation", "blazar"),
     "shared_file_system": ("shared_file_system", "manila"),
     "workflow": ("workflow", "mistral"),
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tests.cloud.services import (
     aodh,
     barbican,
+    blazar,
     cinder,
     cloudkitty,
     cyborg,
@@ -79,6 +80,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "cloudkitty": cloudkitty.service,
     "tacker": tacker.service,
     "trove": trove.service,
+    "blazar": blazar.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")

@@ -57,6 +57,8 @@ PORT_OFFSETS = {
     "trove": 31,
     "cloudkitty": 33,
     "tacker": 35,
+    "blazar": 32,
+    "zun": 34,
 }
 
 Ini = Mapping[str, Mapping[str, object]]

@@ -55,6 +55,7 @@ def test_the_services_that_come_along_are_there():
         "orchestration",
         "placement",
         "rating",
+        "reservation",
         "shared-file-system",
         "workflow",
     }

@@ -151,6 +151,7 @@ CREATED = {
     "rating.mapping": "",
     "rating.scope": "",
     "rating.threshold": "",
+    "reservation.lease": "created_at",
     "shared-file-system.backup": "created_at",
     "shared-file-system.group_snapshot": "created_at",
     "shared-file-system.group_type_access": "",

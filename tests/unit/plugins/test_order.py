@@ -84,6 +84,8 @@ WAITS = [
     ("baremetal.instance", "baremetal.allocation", "Ironic deletes it with the instance"),
     ("baremetal.instance", "baremetal.lease", "an instance would keep running without its lessee"),
     ("baremetal.allocation", "baremetal.lease", "Ironic hides the node of an allocation once the lease is ended"),
+    ("compute.server", "reservation.lease", "its end would delete the servers on its hosts"),
+    ("network.floating_ip", "reservation.lease", "its end would delete its floating IPs"),
     ("compute.server", "placement.usage", "its allocations are its own"),
     *(("nfv-orchestration.vnf_instance", name, "Tacker refuses what an instance uses")
       for name in ("nfv-orchestration.vnf_package", "nfv-orchestration.vim")),
@@ -110,7 +112,7 @@ WAITS = [
     ("key-manager.order", "key-manager.container", "an order under way makes secrets"),
     ("key-manager.container", "key-manager.secret", "a container names its secrets"),
     *((name, "identity.trust", "it acts through a trust")
-      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "backup.job",
+      for name in (STACK, CLUSTER, "orchestration.failed_stack", "alarm.alarm", "backup.job", "reservation.lease",
                    "workflow.cron_trigger", "workflow.event_trigger", "message.subscription")),
     ("workflow.cron_trigger", "workflow.execution", "it starts executions"),
     ("workflow.action", "workflow.workbook", "its namespace is known by workbooks and workflows"),
