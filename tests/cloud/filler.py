@@ -21,6 +21,7 @@ import openstack.connection
 from tests.cloud.fillings import (
     accelerator,
     alarm,
+    application_container,
     backup,
     baremetal,
     block_storage,
@@ -232,6 +233,7 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
 FURTHER: dict[str, tuple[Kind, ...]] = {
     "accelerator": accelerator.KINDS,
     "alarm": alarm.KINDS,
+    "application-container": application_container.KINDS,
     "backup": backup.KINDS,
     "baremetal": baremetal.KINDS,
     "database": database.KINDS,

@@ -20,7 +20,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
-    | _cloud("accelerator", "baremetal")
+    | _cloud("accelerator", "baremetal", "application_container")
     | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
@@ -37,6 +37,7 @@ IN_TURN = ALWAYS.union(*TURNS)
 _SERVICES = {
     "accelerator": ("accelerator", "cyborg"),
     "alarm": ("alarm", "aodh"),
+    "application_container": ("application_container", "zun"),
     "backup": ("backup", "freezer"),
     "baremetal": ("baremetal", "ironic"),
     "block_storage": ("block_storage", "cinder"),

@@ -33,6 +33,7 @@ from tests.cloud.services import (
     tacker,
     trove,
     zaqar,
+    zun,
 )
 from tests.cloud.services.base import (
     HOST,
@@ -81,6 +82,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "tacker": tacker.service,
     "trove": trove.service,
     "blazar": blazar.service,
+    "zun": zun.service,
 }
 #: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
@@ -98,6 +100,7 @@ NO_BUS = (
     "neutron-addons",
     "tacker",
     "zaqar",
+    "zun",
 )
 
 

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import (
     admin,
     alarm,
+    application_container,
     baremetal,
     block_storage,
     container_infrastructure_management,
@@ -28,8 +29,8 @@ from tests.support import sweeps
 from tests.unit.answers import connection, project
 
 MODULES = (
-    alarm, baremetal, block_storage, container_infrastructure_management, identity, image, load_balancer, metric,
-    network, orchestration, shared_file_system, workflow,
+    alarm, application_container, baremetal, block_storage, container_infrastructure_management, identity, image,
+    load_balancer, metric, network, orchestration, shared_file_system, workflow,
 )  # fmt: skip
 SERVICES = [module.SERVICE for module in MODULES]
 TYPES = [(service, type_) for service in SERVICES for type_ in service.types]

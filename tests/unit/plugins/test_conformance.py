@@ -36,6 +36,7 @@ def test_the_services_that_come_along_are_there():
     assert set(INSTALLED.services) == {
         "accelerator",
         "alarm",
+        "application-container",
         "backup",
         "baremetal",
         "block-storage",

@@ -86,6 +86,8 @@ WAITS = [
     ("baremetal.allocation", "baremetal.lease", "Ironic hides the node of an allocation once the lease is ended"),
     ("compute.server", "reservation.lease", "its end would delete the servers on its hosts"),
     ("network.floating_ip", "reservation.lease", "its end would delete its floating IPs"),
+    ("application-container.container", "application-container.registry", "409 while a container names it"),
+    ("application-container.capsule", "application-container.registry", "409 while a container names it"),
     ("compute.server", "placement.usage", "its allocations are its own"),
     *(("nfv-orchestration.vnf_instance", name, "Tacker refuses what an instance uses")
       for name in ("nfv-orchestration.vnf_package", "nfv-orchestration.vim")),
@@ -165,8 +167,8 @@ def test_a_failed_delete_does_not_delay_types_of_other_services(name):
 
 
 @pytest.mark.parametrize("service", ["network", "object-store", "key-manager", "image", "compute", "block-storage",
-                                     "alarm", "load-balancer", "dns", "message", "shared-file-system",
-                                     "workflow"])  # fmt: skip
+                                     "alarm", "application-container", "load-balancer", "dns", "message",
+                                     "reservation", "shared-file-system", "workflow"])  # fmt: skip
 def test_every_type_that_heat_can_create_waits_for_stacks(service):
     ordinary = [t.name for t in WHOLE.services[service].types if not t.project_setting]
     assert ordinary
