@@ -29,8 +29,6 @@ TURNS = (
     | _cloud("backup", "metric", "rating")
     | _functional("chaos"),
 )
-#: Files whose tests are all marked ``long``: no commit runs them.
-LONG = _cloud("database")
 #: All of them.
 IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
@@ -68,16 +66,8 @@ BUDGET = 3600.0
 #: thirteen services of the whole cloud test it with more types, and these follow in the rotation.
 _FURTHER = frozenset(
     {
-        "accelerator",
-        "alarm",
-        "backup",
-        "baremetal",
-        "message",
-        "metric",
-        "network_addons",
-        "nfv_orchestration",
-        "rating",
-        "workflow",
+        *("accelerator", "alarm", "application_container", "backup", "baremetal", "database", "message", "metric"),
+        *("network_addons", "nfv_orchestration", "rating", "reservation", "workflow"),
     }
 )
 #: The sources that every plugin uses: a change runs the files of all services of the whole cloud.
