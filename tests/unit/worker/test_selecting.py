@@ -1,0 +1,277 @@
+"""Which resources a deletion that keeps its project selects, and what a sweep does with the others."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
+from cleanup_orchestrator.core.step import Outcome, Token
+from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, ResourceType, Run
+from cleanup_orchestrator.worker.sweep.context import RelatedType
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.selecting import moment
+from tests.support import sweeps
+
+US = ProjectDefinition("us", "Us", "default", "R1")
+NAME = "network.thing"
+BEFORE = datetime.datetime(2026, 11, 1)
+OLD, YOUNG = "2026-10-31T23:59:59Z", "2026-11-01T00:00:00Z"
+OLDER = Selection(created_before=BEFORE)
+TAGGED = Selection(tags=("temporary",))
+
+
+class Shelf:
+    """A service with resources of one type."""
+
+    def __init__(self, **rows):
+        self.rows = {id_: {"id": id_, "project_id": "us", "name": id_, **row} for id_, row in rows.items()}
+        self.shown, self.deletes, self.stops = {}, [], []
+
+    def list(self, _connection, _project):
+        return [dict(row) for row in self.rows.values()]
+
+    def show(self, _connection, _project, resource):
+        return self.shown.get(resource.id, self.rows[resource.id])
+
+    def delete(self, _connection, _project, resource):
+        self.deletes.append(resource.id)
+        del self.rows[resource.id]
+
+    def type(self, **values):
+        given = {"show": self.show, "tags": "tags", "created": "created_at"} | values
+        return ResourceType("thing", self.list, self.delete, **given)
+
+
+def swept(shelf, selection, **values):
+    own = {
+        key: values.pop(key) for key in ("tags", "created", "refers_to", "protect", "show", "fresh") if key in values
+    }
+    return sweeps.delete(shelf.type(**own), None, US, name=NAME, selection=selection, **values)
+
+
+def reasons(result):
+    return {one.id: str(one.reason) for one in result.leftovers}
+
+
+# --------------------------------------------------------------------------------------------------------------- times
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-11-01T00:00:00Z", BEFORE),
+        ("2026-11-01T00:00:00", BEFORE),
+        ("2026-11-01 00:00:00", BEFORE),
+        ("2026-11-01T00:00:00.000000", BEFORE),
+        ("2026-11-01T02:00:00+02:00", BEFORE),
+        ("2026-10-31T19:00:00-05:00", BEFORE),
+        ("2026-11-01", BEFORE),
+        (1793491200, BEFORE),
+        (1793491200.0, BEFORE),
+        ("1793491200", BEFORE),
+        (BEFORE, BEFORE),
+        (BEFORE.replace(tzinfo=datetime.UTC), BEFORE),
+        *((nothing, None) for nothing in (None, "", 0, True, False, "yesterday", "Sun, 01 Nov 2026 00:00:00 GMT")),
+        *((nothing, None) for nothing in ([], {}, "9999-99-99", 1e30, float("nan"), "0001-01-01T00:00:00+23:59")),
+    ],
+)
+def test_a_time_is_read_in_the_forms_of_services_or_not_at_all(value, expected):
+    assert moment(value) == expected
+
+
+# -------------------------------------------------------------------------------------------------------- the criteria
+@pytest.mark.parametrize(
+    ("selection", "row", "why"),
+    [
+        (EVERYTHING, {}, None),
+        (Selection(services=("network",)), {}, None),
+        (Selection(types=("network.thing",)), {}, None),
+        (Selection(services=("compute",)), {}, "its type is not selected"),
+        (Selection(types=("network.port",)), {}, "its type is not selected"),
+        (TAGGED, {"tags": ["temporary", "x"]}, None),
+        (TAGGED, {"tags": ["Temporary"]}, "it does not have the tag 'temporary'"),
+        (TAGGED, {"tags": []}, "it does not have the tag 'temporary'"),
+        (TAGGED, {"tags": "temporary"}, "it does not have the tag 'temporary'"),
+        (TAGGED, {"tags": None}, "it does not have the tag 'temporary'"),
+        (TAGGED, {}, "it does not have the tag 'temporary'"),
+        (Selection(tags=("a", "b")), {"tags": ["a"]}, "it does not have the tag 'b'"),
+        (OLDER, {"created_at": OLD}, None),
+        (OLDER, {"created_at": YOUNG}, "it was created at 2026-11-01T00:00:00Z"),
+        (OLDER, {"created_at": "soon"}, "its service does not say when it was created"),
+        (OLDER, {}, "its service does not say when it was created"),
+        (dataclasses.replace(OLDER, tags=("x",)), {"created_at": OLD, "tags": []}, "it does not have the tag 'x'"),
+        (dataclasses.replace(OLDER, tags=("x",)), {"created_at": YOUNG, "tags": ["x"]}, "it was created at 2026-11-01"),
+        (dataclasses.replace(OLDER, services=("dns",)), {"created_at": OLD}, "its type is not selected"),
+    ],
+)
+def test_a_resource_is_deleted_only_if_it_meets_each_criterion(selection, row, why):
+    shelf = Shelf(one=row)
+    result = swept(shelf, selection)
+    if why is None:
+        assert (shelf.deletes, result.outcome) == (["one"], Outcome.CLEAR)
+        return
+    [left] = result.leftovers
+    assert shelf.deletes == []
+    assert left.reason is Reason.NOT_SELECTED
+    assert left.message.startswith(why)
+    assert (result.outcome, result.reason, result.message) == (Outcome.LEFTOVERS, "not_selected", "")
+
+
+def test_a_type_without_tags_and_without_an_age_is_not_selected_by_them():
+    for selection in (TAGGED, OLDER):
+        shelf = Shelf(one={"tags": ["temporary"], "created_at": OLD})
+        assert reasons(swept(shelf, selection, tags="", created="")) == {"one": "not_selected"}
+        assert shelf.deletes == []
+
+
+def test_an_inventory_says_the_same_and_a_plan_has_only_what_is_selected():
+    shelf = Shelf(old={"created_at": OLD}, young={"created_at": YOUNG})
+    result = sweeps.inventory(shelf.type(), None, US, name=NAME, selection=OLDER)
+    assert reasons(result) == {"old": "present", "young": "not_selected"}
+    assert (result.reason, result.found) == ("present", 2)
+    alone = sweeps.inventory(Shelf(old={"created_at": OLD}).type(), None, US, name=NAME)
+    assert result.digest == alone.digest
+
+
+def test_project_settings_have_no_selection():
+    shelf = Shelf(one={})
+    type_ = shelf.type(project_setting=True)
+    assert sweeps.delete(type_, None, US, name=NAME, selection=Selection(services=("dns",))).outcome is Outcome.CLEAR
+
+
+# ---------------------------------------------------------------------------------------- against the other protections
+@pytest.mark.parametrize("owner", [None, "U-S"])
+@pytest.mark.parametrize(("selection", "reason"), [(EVERYTHING, "owner_unknown"), (TAGGED, "not_selected")])
+def test_what_may_be_the_projects_blocks_only_if_it_is_selected(owner, selection, reason):
+    shelf = Shelf(one={"project_id": owner})
+    assert reasons(swept(shelf, selection)) == {"one": reason}
+    assert shelf.deletes == []
+
+
+@pytest.mark.parametrize(("tags", "reason"), [(["temporary"], "protected"), ([], "not_selected")])
+def test_a_protection_is_named_only_of_what_is_selected(tags, reason):
+    shelf = Shelf(one={"tags": tags})
+    assert reasons(swept(shelf, TAGGED, protect=(lambda *_: "it is shared",))) == {"one": reason}
+    assert shelf.deletes == []
+
+
+def test_a_keep_mark_holds_in_a_selection():
+    shelf = Shelf(one={"tags": ["temporary", "keep"]})
+    assert reasons(swept(shelf, TAGGED, keep_marks=KeepMarks(frozenset({"keep"})))) == {"one": "protected"}
+
+
+def test_another_projects_resource_is_never_named():
+    shelf = Shelf(mine={"tags": ["temporary"]}, theirs={"project_id": "them", "tags": ["temporary"]})
+    assert swept(shelf, TAGGED).leftovers == ()
+    assert shelf.deletes == ["mine"]
+
+
+# --------------------------------------------------------------------------------------------- right before the delete
+@pytest.mark.parametrize(
+    ("shown", "deleted"),
+    [
+        ({"tags": ["temporary"], "created_at": OLD}, True),
+        ({"tags": [], "created_at": OLD}, False),
+        ({"tags": ["temporary"], "created_at": YOUNG}, False),
+        ({}, True),  # it shows neither: what the list showed counts
+        ({"tags": None, "created_at": None}, True),
+        ({"tags": []}, False),
+    ],
+)
+def test_a_resource_that_lost_its_tag_since_it_was_listed_stays(shown, deleted):
+    shelf = Shelf(one={"tags": ["temporary"], "created_at": OLD})
+    shelf.shown["one"] = {"id": "one", "project_id": "us", "name": "one", **shown}
+    result = swept(shelf, dataclasses.replace(OLDER, tags=("temporary",)))
+    assert shelf.deletes == (["one"] if deleted else [])
+    if not deleted:
+        assert reasons(result) == {"one": "not_selected"}
+
+
+# --------------------------------------------------------------------------------------------------------------- parts
+def part(shelf, attribute="whole", **values):
+    type_ = dataclasses.replace(shelf.type(), **values)
+    return RelatedType("part", type_, US, whole=False, attribute=attribute)
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "deleted"),
+    [
+        ({"whole": "one", "created_at": OLD}, {}, True),
+        ({"whole": "one", "created_at": YOUNG}, {}, False),
+        ({"whole": "another", "created_at": YOUNG}, {}, True),
+        ({"whole": "one", "created_at": YOUNG, "project_id": "them"}, {}, True),  # it does not go with ours
+        ({"whole": "one", "created_at": YOUNG}, {"keep": (lambda *_: "it is Nova's",)}, True),
+        ({"whole": "one", "created_at": YOUNG}, {"created": ""}, True),
+        ({"whole": "one", "created_at": YOUNG}, {"token": Token.PROJECT}, True),
+        ({"whole": "one"}, {}, True),
+    ],
+)
+def test_a_resource_goes_with_its_parts_unless_one_is_too_young(row, values, deleted):
+    shelf = Shelf(one={"created_at": OLD})
+    result = swept(shelf, OLDER, related=[part(Shelf(p=row), **values)])
+    assert shelf.deletes == (["one"] if deleted else [])
+    if not deleted:
+        assert "its part p, which would be deleted with it, was created at 2026-11-01T00:00:00Z" in (
+            result.leftovers[0].message
+        )
+
+
+def test_a_young_part_that_does_not_name_its_whole_may_be_of_any():
+    shelf = Shelf(one={"created_at": OLD}, two={"created_at": OLD})
+    swept(shelf, OLDER, related=[part(Shelf(p={"created_at": YOUNG}), attribute="")])
+    assert shelf.deletes == []
+
+
+def test_parts_go_with_a_tagged_whole_without_a_list_of_them():
+    class Silent(Shelf):
+        def list(self, *_):
+            raise AssertionError("no list is needed")
+
+    shelf = Shelf(one={"tags": ["temporary"]})
+    swept(shelf, TAGGED, related=[part(Silent())])
+    assert shelf.deletes == ["one"]
+
+
+def test_an_age_that_cannot_be_checked_for_parts_makes_the_sweep_unknown():
+    class Broken(Shelf):
+        def list(self, *_):
+            raise TimeoutError("no answer")
+
+    shelf = Shelf(one={"created_at": OLD})
+    assert swept(shelf, OLDER, related=[part(Broken())]).outcome is Outcome.UNKNOWN
+    assert shelf.deletes == []
+
+
+# ---------------------------------------------------------------------------------------------------- what stays refers
+def test_what_a_resource_that_stays_refers_to_stays_too_directly_or_not():
+    rows = {"base": [], "middle": ["base"], "tip": ["middle"], "free": []}
+    shelf = Shelf(**{id_: {"to": to, "created_at": YOUNG if id_ == "tip" else OLD} for id_, to in rows.items()})
+    result = swept(shelf, OLDER, refers_to=lambda resource: resource.data["to"])
+    assert shelf.deletes == ["free"]
+    assert reasons(result) == {"base": "in_use", "middle": "in_use", "tip": "not_selected"}
+    by_id = {one.id: one for one in result.leftovers}
+    assert by_id["middle"].message == "tip refers to it, and stays"
+    assert by_id["base"].blocked_by[0]["id"] == "middle"
+
+
+def test_what_a_selected_resource_refers_to_goes_after_it():
+    rows = {"base": [], "tip": ["base"]}
+    shelf = Shelf(**{id_: {"to": to, "created_at": OLD} for id_, to in rows.items()})
+    assert swept(shelf, OLDER, refers_to=lambda resource: resource.data["to"]).outcome is Outcome.CLEAR
+    assert shelf.deletes == ["tip", "base"]
+
+
+def test_names_are_references_as_well():
+    shelf = Shelf(base={"to": [], "created_at": OLD}, tip={"to": ["the base"], "created_at": YOUNG})
+    shelf.rows["base"]["name"] = "the base"
+    assert reasons(swept(shelf, OLDER, refers_to=lambda resource: resource.data["to"]))["base"] == "in_use"
+
+
+# -------------------------------------------------------------------------------------------------- the recovery window
+def test_only_what_is_selected_is_stopped_for_the_recovery_window():
+    shelf = Shelf(one={"tags": ["temporary"]}, two={"tags": []})
+    state = lambda row: Run.OFF if row["id"] in shelf.stops else Run.ON  # noqa: E731
+    stop = lambda _connection, _project, resource: shelf.stops.append(resource.id)  # noqa: E731
+    halting = shelf.type(halt=Halt(state, stop, stop))
+    sweeps.halt(halting, None, US, lambda _resource: None, name=NAME, selection=TAGGED)
+    assert shelf.stops == ["one"]
