@@ -76,10 +76,13 @@ def sweep(sweeper, type_, filled, *, gone=False, **options):
 
 
 def swept(sweeper, type_, filled, **options):
-    """Delete until Trove has worked off the requests; return what was found at first, and the last result."""
+    """Delete until Trove has worked off the requests; return what was found at first, and the last result.
+
+    While a member of a cluster vanishes, Trove may answer 500: then the orchestrator tries again, too.
+    """
     first = last = sweep(sweeper, type_, filled, **options)
     deadline = time.monotonic() + SECONDS
-    while last.outcome is Outcome.LEFTOVERS and time.monotonic() < deadline:
+    while last.outcome is not Outcome.CLEAR and time.monotonic() < deadline:
         if not {left.reason for left in last.leftovers} <= {Reason.DELETING, Reason.QUEUED}:
             break
         time.sleep(2)
