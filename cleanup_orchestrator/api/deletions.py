@@ -53,10 +53,10 @@ class Deletions(DeletionHandlers):
         body = schemas.check_body(req, schemas.CREATE_BODY)
         mode = Mode(body.get("mode", Mode.REPORT))
         _check_fields(body, mode)
-        selection = selections.read(self._context, body.get("selection", {}))
         project = self._project(req.context, body["project_id"])
         our_log.about("-", project.id)
         self._refuse_protected(project)
+        selection = selections.read(self._context, body.get("selection", {}))
         below = () if mode is Mode.EMPTY else self._context.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
             raise _has_children(tuple(sorted(child for child, _parent in below)))
