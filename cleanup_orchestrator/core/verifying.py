@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.actions import (
 )
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
-from cleanup_orchestrator.core.rounds import Round, drive, summary
+from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
@@ -43,15 +43,18 @@ def verifying(view: Snapshot, plan: ActionPlan) -> Actions:
 
 # -------------------------------------------------------------------------------------------------- during an inventory
 def _inventory(round_: Round, plan: ActionPlan) -> Actions:
-    """Drive the inventory, and count it if it is complete and empty."""
+    """Drive the inventory, and count it if it is complete and empty.
+
+    Once the project is being given back, its inventory is over: nothing is listed without the lock, and nothing counts.
+    """
     view = round_.view
-    progress = drive(round_, plan)
+    progress = Progress(over=True) if view.giving_back else drive(round_, plan)
     if failed := view.survey_failed:
         plan.drop()
         return plan.end(Status.FAILED, failed.reason, failed.message)
     if not progress.over:
         return ()
-    return _empty(view, plan) if round_.found_nothing else _not_empty(round_, plan)
+    return _empty(view, plan) if round_.found_nothing and not view.giving_back else _not_empty(round_, plan)
 
 
 def _empty(view: Snapshot, plan: ActionPlan) -> Actions:

@@ -268,3 +268,22 @@ def test_it_always_ends_and_is_emptied_only_if_the_last_lists_had_nothing_that_i
                 assert all(one.reason is Reason.NOT_SELECTED for one in result.leftovers)
     else:
         assert status is Status.LEFTOVERS
+
+
+# ------------------------------------------------------------------------------------------------------ giving it back
+def test_nothing_is_listed_and_nothing_counts_once_the_project_is_being_given_back():
+    world = emptying(PORT)
+    # The service answers again as soon as the lock is undone: its users may have created something since.
+    world.answers["network.port"] = lambda _: CLEAR if "release" in world.dispatched else UNKNOWN
+    assert world.run() is Status.LEFTOVERS
+    assert "unknown: network.port" in world.deletion.message
+    assert world.dispatched[-1] == "release"
+    assert world.empty_rounds == []
+
+
+def test_a_survey_that_fails_the_deletion_still_does_so_once_the_project_is_given_back():
+    world = emptying(PORT).finds("network.port")
+    world.run(until=Status.VERIFYING)
+    world.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "it is immutable")
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == ("project_immutable", False)
