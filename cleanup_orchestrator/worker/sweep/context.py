@@ -45,3 +45,8 @@ class SweepContext:
     most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete
     name: str = ""  #: the type's name with its service
     selection: Selection = EVERYTHING  #: of a deletion that keeps its project
+
+    @property
+    def type_selected(self) -> bool:
+        """Whether the selection has the type."""
+        return self.selection.has_type(self.name.rpartition(".")[0], self.type.name)

@@ -182,7 +182,7 @@ def _without_deletes(
     """Return the result of a sweep that makes no delete call."""
     result = result_of(first, _announce([*first.blocked, *left], announced))
     if first.truncated:
-        result = incomplete(result)
+        result = incomplete(context, result)
     return informational(result) if context.type.informational else result
 
 
@@ -348,7 +348,7 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     unplanned = second.in_use_unplanned
     result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept, in_use_unplanned=unplanned)
     if second.truncated:
-        result = incomplete(result)
+        result = incomplete(context, result)
     if on_hold and left:
         return dataclasses.replace(result, reason=str(Reason.ON_HOLD), message=on_hold)
     if type_.informational:

@@ -79,7 +79,7 @@ def inventory(
         kept_resources=kept_resources,
     )
     if listing.truncated:
-        result = incomplete(result)
+        result = incomplete(context, result)
     return informational(result) if type_.informational else result
 
 
@@ -204,8 +204,18 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
     return with_leftovers(result, left)
 
 
-def incomplete(result: StepResult) -> StepResult:
-    """Return the result of a truncated listing: incomplete, and without a digest."""
+def incomplete(context: SweepContext, result: StepResult) -> StepResult:
+    """Return the result of a truncated listing: incomplete, and without a digest.
+
+    If nothing that was read is selected, the result is unknown: what was not read may be selected.
+    """
+    aside = all(leftover.reason is Reason.NOT_SELECTED for leftover in result.leftovers)
+    if aside and context.type_selected:
+        text = f"the list is longer than [worker] most_listed, {context.most_listed}, and what was read is not selected"
+        reason = str(Reason.BAD_ANSWER)
+        return dataclasses.replace(
+            result, outcome=Outcome.UNKNOWN, reason=reason, message=text, leftovers=(), digest=""
+        )
     text = f"at least {len(result.leftovers)}, and there are more: the list is longer than [worker] most_listed"
     message = f"{text}; {result.message}" if result.message else text
     return dataclasses.replace(result, message=message, digest="", more=True)

@@ -27,10 +27,9 @@ def unselected_by(context: SweepContext) -> Unselected:
     :raises Exception: a type of parts cannot be listed
     """
     selection, type_ = context.selection, context.type
-    service = context.name.rpartition(".")[0]
     if not selection or type_.project_setting:
         return lambda _resource: None
-    if not selection.has_type(service, type_.name):
+    if not context.type_selected:
         return lambda _resource: "its type is not selected"
     younger = _younger_parts(context)
 

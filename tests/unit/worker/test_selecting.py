@@ -275,3 +275,25 @@ def test_only_what_is_selected_is_stopped_for_the_recovery_window():
     halting = shelf.type(halt=Halt(state, stop, stop))
     sweeps.halt(halting, None, US, lambda _resource: None, name=NAME, selection=TAGGED)
     assert shelf.stops == ["one"]
+
+
+# ---------------------------------------------------------------------------------------------------- a truncated list
+@pytest.mark.parametrize("sweep", [sweeps.inventory, sweeps.delete])
+def test_a_list_that_ends_before_the_first_selected_resource_is_unknown(sweep):
+    shelf = Shelf(**{f"young{n}": {"created_at": YOUNG} for n in range(3)}, old={"created_at": OLD})
+    result = sweep(shelf.type(), None, US, name=NAME, selection=OLDER, most_listed=2)
+    assert result.outcome is Outcome.UNKNOWN
+    assert "[worker] most_listed" in result.message
+    assert shelf.deletes == []
+
+
+def test_a_list_that_ends_after_a_selected_resource_has_leftovers():
+    shelf = Shelf(old={"created_at": OLD}, **{f"young{n}": {"created_at": YOUNG} for n in range(3)})
+    result = sweeps.inventory(shelf.type(), None, US, name=NAME, selection=OLDER, most_listed=2)
+    assert (result.outcome, result.more) == (Outcome.LEFTOVERS, True)
+
+
+def test_a_long_list_of_a_type_that_is_not_selected_is_no_problem():
+    shelf = Shelf(**{f"thing{n}": {} for n in range(3)})
+    result = sweeps.inventory(shelf.type(), None, US, name=NAME, selection=Selection(types=("dns.zone",)), most_listed=2)
+    assert result.outcome is Outcome.LEFTOVERS
