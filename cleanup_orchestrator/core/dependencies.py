@@ -8,8 +8,8 @@ every region that matters. A name of an unsupported service is never satisfied.
 A name that is in ``Step.needed_by``, too, is also satisfied once the leftovers of the other type are known and are not
 about to be deleted. Then the step deletes what these leftovers do not need. The worker finds out what they need.
 
-Leftovers that are not in the plan of a cascade satisfy a name. Leftovers that are not in the selection of a deletion
-that keeps the project do not: they go on being used, so that what they may need stays.
+Leftovers that are not in the plan of a cascade satisfy a name. In a deletion that keeps the project (``kept``),
+leftovers that are not in the plan or the selection do not: they go on being used, so that what they may need stays.
 """
 
 from __future__ import annotations
@@ -68,11 +68,13 @@ def only_staying(step: Step, round_: int) -> bool:
     return left and 0 < step.unplanned + step.unselected == step.remaining
 
 
-def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
+def waits_for(step: Step, steps: Iterable[Step], round_: int, kept: bool = False) -> tuple[str, ...]:
     """Return the names that this step still waits for.
 
     One region that failed, or cannot be listed, is enough. Regions do not wait for each other. A step without a region
     (identity) waits for all regions, and all wait for it.
+
+    :param kept: whether the deletion keeps the project
     """
     return tuple(
         sorted(
@@ -80,8 +82,7 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
                 other.name
                 for other in steps
                 if _edge(step, other)
-                and not confirmed_gone(other, round_)
-                and not only_unplanned(other, round_)
+                and not _satisfies(other, round_, kept)
                 and not (other.name in step.needed_by and _stuck(other, round_))
             }
         )
@@ -89,20 +90,20 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
 
 
 def waits_of_each(
-    waiting: Iterable[Step], steps: Collection[Step], round_: int
+    waiting: Iterable[Step], steps: Collection[Step], round_: int, kept: bool = False
 ) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Yield each of these steps with the names that it still waits for; see :func:`waits_for`.
 
     Each step is compared only with the steps that its names can lead to, not with all of them.
     """
-    pending = [s for s in steps if not confirmed_gone(s, round_) and not only_unplanned(s, round_)]
+    pending = [s for s in steps if not _satisfies(s, round_, kept)]
     by_name: dict[str, list[Step]] = {}
     for each in pending:
         by_name.setdefault(each.name, []).append(each)
     unsupported = [each for each in pending if each.kind is StepKind.UNSUPPORTED]
     for step in waiting:
         named = itertools.chain.from_iterable(by_name.get(name, ()) for name in step.after)
-        yield step, waits_for(step, pending if EVERYTHING in step.after else [*unsupported, *named], round_)
+        yield step, waits_for(step, pending if EVERYTHING in step.after else [*unsupported, *named], round_, kept)
 
 
 def staying(step: Step, unselected: Iterable[Step]) -> tuple[str, ...]:
@@ -130,6 +131,11 @@ def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:
         confirmed_gone(other, round_) and other.finished_at is not None and other.finished_at > ended
         for other in _needing(step, steps)
     )
+
+
+def _satisfies(step: Step, round_: int, kept: bool) -> bool:
+    """Whether no step waits for this one any more."""
+    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))
 
 
 def _needing(step: Step, steps: Iterable[Step]) -> list[Step]:

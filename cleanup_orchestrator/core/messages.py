@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
-from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Deletion, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.deletion import (
+    DELETING_MODES,
+    ConditionType,
+    Deletion,
+    Mode,
+    RoundPurpose,
+    Status,
+    Tally,
+)
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
@@ -84,7 +92,7 @@ def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
     every = list(steps)
     late = [s for s in every if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
     waiting = [s for s in late if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN) and s.reason not in ONLY_A_PERSON]
-    found = dependencies.waits_of_each(waiting, every, deletion.round)
+    found = dependencies.waits_of_each(waiting, every, deletion.round, deletion.mode is Mode.EMPTY)
     return {(s.region, s.service, s.type): _wait(names) for s, names in found}
 
 

@@ -289,8 +289,9 @@ def _waiting(round_: Round) -> dict[str, bool]:
     if d.purpose is RoundPurpose.INVENTORY:
         return {}
     awaited = [s for s in view.steps if not keeps_last_result(d, s) and not round_.is_abandoned(s)]
-    unsettled = bool(view.unplanned) or d.mode is Mode.EMPTY or any(map(round_.count_unknown, round_.subjects))
-    late = [s for s in round_.subjects if s.round < d.round and dependencies.waits_for(s, awaited, d.round)]
+    kept = d.mode is Mode.EMPTY
+    unsettled = bool(view.unplanned) or kept or any(map(round_.count_unknown, round_.subjects))
+    late = [s for s in round_.subjects if s.round < d.round and dependencies.waits_for(s, awaited, d.round, kept)]
     # Project settings may wait for other settings that were given up. Then they stay, too.
     return {s.id: not s.project_setting and not unsettled and s.id not in round_.behind_out_of_reach for s in late}
 

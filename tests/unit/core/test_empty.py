@@ -154,6 +154,17 @@ def test_leftovers_that_are_all_unselected_do_not_satisfy_an_edge_as_unplanned_o
         assert dependencies.waits_for(PORT, [server], 2) == waits
 
 
+@pytest.mark.parametrize(("mode", "deleted"), [(Mode.CASCADE, True), (Mode.EMPTY, False)])
+def test_what_unplanned_resources_may_need_stays_in_a_project_that_is_kept(mode, deleted):
+    world = World(deletion(mode=mode, plan_id="plan"), SERVER, PORT).finds("network.port")
+    world.answers["compute.server"] = lambda _: left("new", reason=Reason.NOT_PLANNED)
+    if not deleted:
+        world.answers["network.port"] = lambda _: left("r1")
+    assert world.run() is Status.LEFTOVERS
+    assert world.deletion.reason == "unplanned"
+    assert (("network.port", RoundPurpose.DELETE) in world.writes) is deleted
+
+
 # ------------------------------------------------------------------------------------------------------------- refused
 def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_is_deleted():
     world = emptying(PORT).finds("network.port", lambda _: left("p1", reason=Reason.IN_USE))
