@@ -106,12 +106,14 @@ def waits_of_each(
         yield step, waits_for(step, pending if EVERYTHING in step.after else [*unsupported, *named], round_, kept)
 
 
-def staying(step: Step, unselected: Iterable[Step]) -> tuple[str, ...]:
-    """Return the names that a step waits for although their leftovers stay: no rule says what these need.
+def staying(step: Step, others: Iterable[Step]) -> tuple[str, ...]:
+    """Return the names that a step waits for in vain: what they have stays, and it is not known what this needs.
 
-    :param unselected: the steps with leftovers that are not in the deletion's selection
+    :param others: the steps with leftovers that stay, or of which nothing is selected and nothing is known
     """
-    return tuple(sorted({s.name for s in unselected if s.name not in step.needed_by and _edge(step, s)}))
+    known = (Outcome.LEFTOVERS, Outcome.CLEAR)
+    held = (s for s in others if _edge(step, s) and not (s.name in step.needed_by and s.outcome in known))
+    return tuple(sorted({s.name if s.type else s.service for s in held}))
 
 
 def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]:

@@ -335,7 +335,7 @@ def summary(leftovers: list[Step], unknown: list[Step]) -> str:
     parts = []
     if leftovers:
         names = ", ".join(sorted({s.name for s in leftovers}))
-        parts.append(f"{sum(s.remaining for s in leftovers)} left in {names}")
+        parts.append(f"{sum(s.remaining - s.unselected for s in leftovers)} left in {names}")
     if unknown:
         parts.append(f"unknown: {', '.join(sorted({s.name if s.type else s.service for s in unknown}))}")
     return "; ".join(parts) or "nothing left"

@@ -80,10 +80,10 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
         return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, found)
     if view.unplanned:
         text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
-        return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found)
+        return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found + _needed_by_others(round_))
     if d.mode is Mode.EMPTY:  # its users wait for the project: they clear what is left, and retry
         reason = StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN
-        return plan.end(Status.LEFTOVERS, reason, found + _waits_for_unselected(round_))
+        return plan.end(Status.LEFTOVERS, reason, found + _needed_by_others(round_))
     plan.needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
     if plan.needs:
         return ()
@@ -94,12 +94,20 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {found}"),)
 
 
-def _waits_for_unselected(round_: Round) -> str:
-    """Name the selected types that were not deleted because types of which resources stay may need them."""
-    left, unselected = round_.results(Outcome.LEFTOVERS), [s for s in round_.subjects if s.unselected]
-    behind = {s.name: dependencies.staying(s, unselected) for s in left}
-    said = [f"{name} may be needed by {', '.join(names)}" for name, names in sorted(behind.items()) if names]
-    return f"; not deleted, because what is not selected stays: {'; '.join(said)}" if said else ""
+def _needed_by_others(round_: Round) -> str:
+    """Name the selected types that were not deleted because types of which resources stay may need them.
+
+    A type outside of the selection that could not be listed may have such resources, too.
+    """
+    if round_.view.deletion.mode is not Mode.EMPTY:
+        return ""
+    unknown = {s.id for s in round_.subjects if s.outcome is Outcome.UNKNOWN and not round_.selected(s)}
+    others = [s for s in round_.subjects if s.unselected or s.unplanned or s.id in unknown]
+    behind: dict[str, set[str]] = {}
+    for step in round_.results(Outcome.LEFTOVERS):  # of each region
+        behind.setdefault(step.name, set()).update(dependencies.staying(step, others))
+    said = [f"{name} may be needed by {', '.join(sorted(names))}" for name, names in sorted(behind.items()) if names]
+    return f"; not deleted, because other resources may need them: {'; '.join(said)}" if said else ""
 
 
 # ------------------------------------------------------------------------------------------------- between inventories

@@ -83,7 +83,7 @@ def test_a_project_that_was_not_locked_completely_says_so_at_its_end():
         (left("p1", reason=Reason.PROTECTED), "1 left in network.port"),
         (left("p1", reason=Reason.IN_USE), "1 left in network.port"),
         (UNKNOWN, "unknown: network.port"),
-        (mixed(["p1"], ["p2"]), "2 left in network.port"),
+        (mixed(["p1"], ["p2"]), "1 left in network.port"),
     ],
 )
 def test_a_project_of_which_something_selected_is_left_or_unknown_is_given_back_as_not_empty(answer, said):
@@ -145,6 +145,26 @@ def test_what_is_behind_a_type_that_cannot_be_listed_is_not_deleted_even_if_that
     world.answers = {"compute.server": lambda _: UNKNOWN, "network.port": lambda _: left("p1")}
     assert world.run() is Status.LEFTOVERS
     assert ("network.port", RoundPurpose.DELETE) not in world.writes
+    assert world.deletion.message == (
+        "1 left in network.port; not deleted, because other resources may need them: network.port may be needed by "
+        "compute.server"
+    )
+
+
+def test_a_report_names_the_unsupported_service_that_may_need_what_is_left():
+    port = dataclasses.replace(PORT, after=("compute.server", "weather.station"))
+    world = emptying(SERVER, port, UNSUPPORTED, selection=NETWORK)
+    world.answers["network.port"] = lambda _: left("p1")
+    assert world.run() is Status.LEFTOVERS
+    assert "network.port may be needed by weather" in world.deletion.message
+
+
+def test_a_report_counts_what_is_selected():
+    world = emptying(PORT, selection=Selection(tags=("x",))).finds(
+        "network.port", lambda _: mixed(["p1"], ["p2", "p3"])
+    )
+    assert world.run() is Status.LEFTOVERS
+    assert world.deletion.message == "1 left in network.port"
 
 
 def test_leftovers_that_are_all_unselected_do_not_satisfy_an_edge_as_unplanned_ones_do():
@@ -163,6 +183,7 @@ def test_what_unplanned_resources_may_need_stays_in_a_project_that_is_kept(mode,
     assert world.run() is Status.LEFTOVERS
     assert world.deletion.reason == "unplanned"
     assert (("network.port", RoundPurpose.DELETE) in world.writes) is deleted
+    assert ("network.port may be needed by compute.server" in world.deletion.message) is not deleted
 
 
 # ------------------------------------------------------------------------------------------------------------- refused
