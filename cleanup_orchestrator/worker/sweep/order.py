@@ -11,9 +11,6 @@ from cleanup_orchestrator.core.step import Leftover
 from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 
-#: Reasons with which a resource stays by decision, and goes on using what it refers to.
-_STAY = frozenset({Reason.NOT_SELECTED, Reason.NOT_PLANNED, Reason.PROTECTED})
-
 
 class References:
     """What the resources of one listing refer to, as far as these are listed, too."""
@@ -39,9 +36,9 @@ class References:
     ) -> dict[str, Verdict]:
         """Return a verdict, by id, on each listed resource that one which stays refers to, directly or not.
 
-        :param blocked: the resources that must not be deleted
+        :param blocked: the resources that must not be deleted, whatever the reason: they go on using what they refer to
         """
-        stay = {one.id: one for one in blocked if one.reason in _STAY}
+        stay = {one.id: one for one in blocked}
         if not stay or not self._found:
             return {}
         every = {**listed, **stay}

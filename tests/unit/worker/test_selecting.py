@@ -8,7 +8,7 @@ import pytest
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, ResourceType, Run
+from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, ResourceType, Run, Verdict
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from cleanup_orchestrator.worker.sweep.selecting import moment
@@ -267,6 +267,24 @@ def test_names_are_references_as_well():
     assert reasons(swept(shelf, OLDER, refers_to=lambda resource: resource.data["to"]))["base"] == "in_use"
 
 
+# ------------------------------------------------------------------------- what refers stays for another reason
+@pytest.mark.parametrize("reason", [Reason.IN_USE, Reason.FOREIGN])
+def test_what_a_resource_in_use_refers_to_stays_with_it(reason):
+    def used(resource):
+        return Verdict(reason, "something uses it") if resource.id == "tip" else None
+
+    shelf = Shelf(base={"to": [], "tags": ["temporary"]}, tip={"to": ["base"], "tags": ["temporary"]})
+    result = swept(shelf, TAGGED, refers_to=lambda resource: resource.data["to"], needs=lambda: used)
+    assert shelf.deletes == []
+    assert reasons(result) == {"base": "in_use", "tip": str(reason)}
+
+
+def test_what_a_resource_of_an_unknown_owner_refers_to_stays_with_it():
+    shelf = Shelf(base={"to": []}, tip={"to": ["base"], "project_id": None})
+    result = swept(shelf, EVERYTHING, refers_to=lambda resource: resource.data["to"])
+    assert (shelf.deletes, reasons(result)) == ([], {"base": "in_use", "tip": "owner_unknown"})
+
+
 # -------------------------------------------------------------------------------------------------- the recovery window
 def test_only_what_is_selected_is_stopped_for_the_recovery_window():
     shelf = Shelf(one={"tags": ["temporary"]}, two={"tags": []})
@@ -295,5 +313,7 @@ def test_a_list_that_ends_after_a_selected_resource_has_leftovers():
 
 def test_a_long_list_of_a_type_that_is_not_selected_is_no_problem():
     shelf = Shelf(**{f"thing{n}": {} for n in range(3)})
-    result = sweeps.inventory(shelf.type(), None, US, name=NAME, selection=Selection(types=("dns.zone",)), most_listed=2)
+    result = sweeps.inventory(
+        shelf.type(), None, US, name=NAME, selection=Selection(types=("dns.zone",)), most_listed=2
+    )
     assert result.outcome is Outcome.LEFTOVERS
