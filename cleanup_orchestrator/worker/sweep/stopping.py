@@ -13,6 +13,7 @@ from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_sta
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.listing import scan, unknown
+from cleanup_orchestrator.worker.sweep.selecting import changed
 
 #: Resources that are named in one message.
 _NAMED = 10
@@ -91,7 +92,9 @@ def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, rec
     current = show(type_, connection, project, resource)
     if current.id != resource.id or current.owner != project.id:
         return False
-    if exclusions.protected(current) or run_state(type_, current.data) is not Run.ON:
+    if exclusions.protected(current) or changed(context, resource.data, current.data):
+        return False
+    if run_state(type_, current.data) is not Run.ON:
         return False
     record(current)
     assert type_.halt is not None

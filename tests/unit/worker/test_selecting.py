@@ -295,6 +295,15 @@ def test_only_what_is_selected_is_stopped_for_the_recovery_window():
     assert shelf.stops == ["one"]
 
 
+def test_what_lost_its_tag_since_it_was_listed_is_not_stopped():
+    shelf = Shelf(one={"tags": ["temporary"]})
+    shelf.shown["one"] = {**shelf.rows["one"], "tags": []}
+    stop = lambda _connection, _project, resource: shelf.stops.append(resource.id)  # noqa: E731
+    halting = shelf.type(halt=Halt(lambda _row: Run.ON, stop, stop))
+    sweeps.halt(halting, None, US, lambda _resource: None, name=NAME, selection=TAGGED)
+    assert shelf.stops == []
+
+
 # ---------------------------------------------------------------------------------------------------- a truncated list
 @pytest.mark.parametrize("sweep", [sweeps.inventory, sweeps.delete])
 def test_a_list_that_ends_before_the_first_selected_resource_is_unknown(sweep):
