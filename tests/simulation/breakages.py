@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
@@ -36,19 +36,10 @@ from cleanup_orchestrator.worker.steps.survey import Survey
 from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import deleting, exclusions, listing, stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
+from tests.simulation import emptying_breakages
+from tests.simulation.breakage import Breakage
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
 from tests.simulation.setting import Patch
-
-
-@dataclasses.dataclass(frozen=True)
-class Breakage:
-    """One defect, the plans in which it can take effect, and the promise that it breaks."""
-
-    patches: Callable[[], Iterator[Patch]]
-    noticed: str  #: part of the promise that breaks
-    plans: Callable[[int], Plan] = plan
-    within: int = 40  #: seeds
-    first: int = 0  #: of these seeds: near the one that shows it
 
 
 def _cascade(seed: int) -> Plan:
@@ -518,4 +509,5 @@ BREAKAGES: dict[str, Breakage] = {
     "the conditions blocked and stalled name no resource": Breakage(
         _stalled_without_a_resource, "does not come to its end", _stuck
     ),
+    **emptying_breakages.BREAKAGES,
 }

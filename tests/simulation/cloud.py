@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Keystone, Project
+from cleanup_orchestrator.core.deletion import Mode
+from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Keystone, Project, Selected
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
 
@@ -30,6 +31,7 @@ SCOPED = frozenset({"key-manager.secret"})  #: only a token of the project sees 
 SHARED_LISTS = frozenset({"image.image", "identity.credential"})  #: their listings show resources of all projects
 FORCIBLE = frozenset({"network.port", "block-storage.volume", "image.image"})  #: types with a forced delete
 SERVER = "compute.server"
+TAG = "temporary"  #: the tag by which resources are selected
 ELSEWHERE = ""  #: the region of what is not regional
 EVERYBODY = "*"  #: stands for a listing over all projects
 
@@ -46,6 +48,7 @@ class Thing:
     on: str = ""  #: what it depends on: the network of a port, the volume of a snapshot
     device: str = ""  #: the server that uses it
     shared: bool = False
+    tagged: bool = False
     used_since: int | None = None  #: number of the effect since which it is shared, or used by others
     gone_at: float = math.inf
     stubborn: int = 0  #: number of deletes that are accepted without effect
@@ -101,6 +104,7 @@ class Cloud:
         """Begin to record when the resources of the project are listed."""
         project.inventories = {key: [] for key in self.things}
         project.listed_at = dict.fromkeys(self.things, 0)
+        project.selections = {key: [] for key in self.things}
 
     def _furnish(self, owner: str, region: str, name: str, count: int) -> None:
         for n in range(count):
@@ -197,8 +201,14 @@ class Cloud:
         self._numbers += 1
         short = name.split(".")[1]
         thing = Thing(f"{short}-{self._numbers}", name, region, owner, self.simulation.effects)
+        thing.tagged = self.plan.tagged and self.rng.random() < 0.5
         self.things[region, name][thing.id] = thing
         return thing
+
+    def selects(self, thing: Thing) -> bool:
+        """Whether a resource is selected now; in every mode but ``empty``, each is."""
+        by_tag = self.plan.tagged and self.plan.mode is Mode.EMPTY
+        return self.plan.selects(thing.type) and (thing.tagged or not by_tag)
 
     def mine(self, region: str, name: str, owner: str) -> list[Thing]:
         """Return what a project has of a type."""
@@ -270,6 +280,12 @@ class Cloud:
         if thing is not None and not thing.shared:
             thing.shared = True
             thing.used_since = self.simulation.effects if thing.used_since is None else thing.used_since
+        return thing is not None
+
+    def _untag(self, pick: Callable[[list[Any]], Any]) -> bool:
+        thing = pick([t for t in self._moving() if t.tagged])
+        if thing is not None:
+            thing.tagged = False
         return thing is not None
 
     def _transfer(self, pick: Callable[[list[Any]], Any]) -> bool:
@@ -378,6 +394,9 @@ class Cloud:
             project.listed_at[region, name] = self.simulation.effects
             shown = frozenset(t.id for t in there if t.owner == project_id)
             project.inventories[region, name].append((self.simulation.now, shown))
+            strays = () if name in SHARED_LISTS else (None,)
+            ids = frozenset(t.id for t in there if t.owner in (project_id, *strays) and self.selects(t))
+            project.selections[region, name].append(Selected(self.simulation.now, project.locked_at, ids))
         return Answer(200, [self._row(t) for t in there])
 
     def _one(self, thread: Thread, method: str, region: str, name: str, id_: str, extra: str = "") -> Answer:
@@ -388,6 +407,7 @@ class Cloud:
             return Answer(404, {"error": "it is not there"})
         if method == "GET":
             thread.saw[id_] = (thing.owner, thing.shared)
+            thread.saw["selected", id_] = self.selects(thing)
             return Answer(200, self._row(thing))
         self.on_write(thread, method, f"{name} {extra}".strip(), "", thing)
         if extra in ("stop", "start"):
@@ -436,5 +456,6 @@ class Cloud:
             "project_id": thing.owner,
             "shared": thing.shared,
             "device": thing.device,
+            "tags": [TAG] if thing.tagged else [],
             "run": run,
         }

@@ -109,6 +109,8 @@ class Ending:
                 return False
             if self._quiet():
                 break
+            if self._plan.mode is Mode.EMPTY and self._stuck():
+                self._simulation.fail("a deletion that keeps its project waits for an admin")
             self._help()
         if not self._until(self._quiet):
             return False
@@ -232,7 +234,8 @@ class Ending:
             return False
         for deletion_id in latest:
             status = self._promises.status[deletion_id]
-            if not self._plan.dry_run and status is not Status.DELETED:
+            end = Status.EMPTIED if self._plan.mode is Mode.EMPTY else Status.DELETED
+            if not self._plan.dry_run and status is not end:
                 self._simulation.fail(f"retried with nothing left and nothing in the way, it is {status}")
         return True
 
@@ -267,12 +270,16 @@ class Ending:
         allowed = {Status.CANCELLED}
         if self._plan.dry_run:
             allowed |= {Status.PLANNED}
+        elif self._plan.mode is Mode.EMPTY:
+            allowed |= {Status.EMPTIED, *({Status.LEFTOVERS} if self._may_keep_something() else ())}
         elif self._plan.mode is Mode.CASCADE:
             allowed |= {Status.DELETED}
             if self._plan.bound or any(p.gone_by_others for p in self._cloud.keystone.projects.values()):
                 allowed |= {Status.LEFTOVERS}
         else:
             allowed |= {Status.DELETED, Status.LEFTOVERS, Status.FAILED}
+        if self._plan.mode is Mode.EMPTY and self._cloud.keystone.projects[PROJECT].gone_by_others:
+            allowed |= {Status.FAILED}
         if "child" in {deed.what for deed in self._plan.deeds}:  # one below that came after the lock, or the dry run
             allowed |= {Status.FAILED}
         for deletion_id, status in self._promises.status.items():
@@ -285,6 +292,18 @@ class Ending:
                 self._simulation.fail(f"deletion {deletion_id} ends as {status}")
         if Status.CANCELLED in self._promises.status.values() and Status.CANCELLING not in self._promises.passed:
             self._simulation.fail("cancelled without a request")
+
+    def _may_keep_something(self) -> bool:
+        """Whether a deletion that keeps its project may end with something that is selected.
+
+        Without faults and deeds of others, it may if an obstacle keeps it, if it is not in the plan, or if what is not
+        selected may need it.
+        """
+        plan = self._plan
+        if plan.faults or plan.deeds or self._cloud.obstacle or plan.bound:
+            return True
+        selected = [self._cloud.selects(thing) for thing in self._cloud.left(PROJECT)]
+        return any(selected) and not all(selected)
 
     def why(self) -> str:
         """Return a text about what is still under way."""

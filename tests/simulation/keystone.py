@@ -47,6 +47,15 @@ def _forbidden(message: str) -> Answer:
     return Answer(403, {"error": {"code": 403, "message": message}})
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selected:
+    """What one list showed of what a deletion selects."""
+
+    at: float
+    locked_at: float | None  #: since when only the orchestrator got tokens, at that moment
+    ids: frozenset[str]
+
+
 @dataclasses.dataclass(slots=True)
 class Project:
     """A project. ``wanted_...``: the state in which others left it."""
@@ -72,6 +81,8 @@ class Project:
     inventories: dict[tuple[str, str], list[tuple[float, frozenset[str]]]] = dataclasses.field(default_factory=dict)
     #: (region, type) to the number of the effect at which it was listed last.
     listed_at: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    #: (region, type) to what each list showed of what is selected.
+    selections: dict[tuple[str, str], list[Selected]] = dataclasses.field(default_factory=dict)
 
 
 class Keystone:
@@ -223,6 +234,8 @@ class Keystone:
             return not_found()
         if len(parts) > 2:
             return self._grant(thread, method, project, parts)
+        if method == "GET":
+            thread.saw.setdefault(("project", project.id), self.simulation.effects)
         if method == "DELETE":
             return self._delete(thread, project)
         if method == "PATCH" and (refusal := self._update(thread, project, body["project"])):

@@ -52,6 +52,7 @@ DEEDS = {
     "scan": "an admin begins an orphan scan",
     "adopt": "an admin adopts what the latest scan found",
     "revive": "Keystone knows the dead project again",
+    "untag": "a member or an admin removes the tag of a resource",
 }
 
 #: (deed, how likely) where nothing else is said.
@@ -88,6 +89,19 @@ SERVICES = (
 
 #: Trees below the project, as in ``Plan.tree``.
 TREES = ((0,), (0,), (0, 0), (0, 1), (0, 1, 0))
+
+#: The types of each service that may be named in a selection.
+SELECTABLE = {
+    "compute": ("server",),
+    "network": ("port", "network"),
+    "block-storage": ("snapshot", "volume"),
+    "image": ("image",),
+    "key-manager": ("secret",),
+    "identity": ("credential",),
+}
+
+#: How many of the seeds empty a project and keep it.
+EMPTYING = 0.12
 
 #: The type of each service that may have plugin liens.
 LIEN_TYPES = {
@@ -149,6 +163,8 @@ class Plan:
     tree: tuple[int, ...] = ()  #: of each project below: the number of the one above it, 0 for the top
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
+    selected: tuple[str, ...] = ()  #: in mode ``empty``: services and ``service.type`` names; empty: all types
+    tagged: bool = False  #: only what has the tag is selected, about half of the resources
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
     ending: str = ""  #: what is done with a resting or stuck deletion: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
@@ -158,6 +174,11 @@ class Plan:
     def chaos_over(self) -> int:
         """Return the number of the effect after which there are no more faults."""
         return max((x.at for x in (*self.faults, *self.deeds)), default=0) + 1
+
+    def selects(self, name: str) -> bool:
+        """Return whether a type (``service.type``), or a service of which no type is known, is selected."""
+        everything = self.mode is not Mode.EMPTY or not self.selected
+        return everything or name in self.selected or name.split(".")[0] in self.selected
 
 
 def plan(seed: int) -> Plan:
@@ -204,6 +225,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     """Return a plan; in some seeds it has a feature that concerns more than the project and its resources."""
     r = random.Random(f"more {wanted.seed}")
     kind = r.choices(["", "tree", "liens", "servers", "orphans"], [60, 14, 9, 9, 8])[0]
+    if random.Random(f"emptying {wanted.seed}").random() < EMPTYING:
+        kind = "emptying"
     more: dict[str, Any] = {}
     deeds: list[Deed] = []
     if kind == "tree":
@@ -229,8 +252,24 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
         more = {"orphans": True, "obstacle": "", "bound": False}
         deeds = [Deed(_at(r, horizon), r.choice(["scan", "adopt", "create"]), r.random()) for _ in range(2)]
         deeds += [Deed(_at(r, 2 * horizon), "revive")] if r.random() < 0.2 else []
+    elif kind == "emptying":
+        more, deeds = _emptying(r, wanted, horizon)
     found = sorted((*wanted.deeds, *deeds), key=lambda deed: deed.at)
     return dataclasses.replace(wanted, deeds=tuple(found), **more)
+
+
+def _emptying(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, Any], list[Deed]]:
+    """Return what differs in a plan of mode ``empty``, and its further deeds."""
+    obstacle = r.choice(OBSTACLES) if r.random() < 0.2 else ""
+    more: dict[str, Any] = {"mode": Mode.EMPTY, "obstacle": obstacle, "ending": r.choice(["", "retry"])}
+    more["fill"] = wanted.fill or r.choice([0, 1, 2])
+    names = [*wanted.services, *(f"{s}.{t}" for s in wanted.services for t in SELECTABLE[s])]
+    names += ["dns"] if obstacle == "uncovered" else []
+    if r.random() < 0.6:
+        more["selected"] = tuple(sorted(r.sample(names, min(len(names), r.choice([1, 1, 2, 3])))))
+    more["tagged"] = r.random() < 0.3
+    count = r.choice([0, 1, 2, 4]) if more["tagged"] else 0
+    return more, [Deed(_at(r, horizon), "untag", _size(r)) for _ in range(count)]
 
 
 def _faults(r: random.Random, horizon: int) -> tuple[Fault, ...]:

@@ -151,6 +151,7 @@ class Promises:
         project = self.cloud.keystone.projects.get(project_id)
         listed = project.listed_at if project else {}
         left = [t for t in self.cloud.left(project_id) if (t.region, t.type) in seen]
+        left = [t for t in left if self.cloud.selects(t)]
         left = [t for t in left if t.born < listed.get((t.region, t.type), 0)]
         if (number := len([t for t in left if not self.plan.bound or t.id in self.planned])) > most:
             self.fail(f"{number} resources are about to be deleted, and the approval covers only {most}")

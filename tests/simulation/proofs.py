@@ -22,7 +22,7 @@ SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.del
  WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
 """
 #: Resting and final statuses: no change of the drain may remain.
-RELEASED = frozenset({Status.CANCELLED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
+RELEASED = frozenset({Status.CANCELLED, Status.EMPTIED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
 
 class Proofs:

@@ -21,13 +21,16 @@ from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import accepted
+from cleanup_orchestrator.core.deletion import Mode, accepted
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine.deletions import rules
 from cleanup_orchestrator.store.orphans import new_scan
+from tests.simulation.cloud import TAG, TYPES
 from tests.simulation.keystone import DEAD, OWN, PROJECT
+from tests.simulation.plan import Plan
 from tests.simulation.watches.trees import Trees
 from tests.simulation.wire import SimulatedClouds
 from tests.support.scheduler import Process
@@ -45,6 +48,14 @@ _OF_A_DELETION = frozenset({"cancel", "restore", "retry", "force"})
 PLAN = "plan"
 
 
+def selection(plan: Plan) -> Selection:
+    """Return what the deletion of a plan selects."""
+    if plan.mode is not Mode.EMPTY:
+        return EVERYTHING
+    kinds = [tuple(n for n in plan.selected if ("." in n) is dotted) for dotted in (False, True)]
+    return Selection(services=kinds[0], types=kinds[1], tags=(TAG,) if plan.tagged else ())
+
+
 class Users:
     """The process of the users, which is never killed."""
 
@@ -60,8 +71,8 @@ class Users:
         self._wiring = ApiContext(
             store=world.store,
             projects=Projects(clouds.identity(clouds.admin_session())),
-            answers=lambda _waivers: (),
-            types={},
+            answers=lambda _waivers: [types.SimpleNamespace(service_type=s) for _, s in world.cloud.keystone.catalog],
+            types={service: TYPES[service] for service in world.plan.services},
             engine=world.bus,
             enforcer=permissive,  # type: ignore[arg-type]
             rules=rules(world.conf),
@@ -135,7 +146,10 @@ class Users:
             self._request_by_plan()
             return
         began, before = simulation.effects, self._promises.latest()
-        body = {"project_id": PROJECT, "mode": str(plan.mode), "dry_run": plan.dry_run}
+        body: dict[str, Any] = {"project_id": PROJECT, "mode": str(plan.mode), "dry_run": plan.dry_run}
+        if chosen := selection(plan):
+            criteria = chosen.to_dict()
+            body["selection"] = {name: criteria[name] for name in ("services", "types", "tags")}
         try:
             self._call(self._deletions.create, **body, include_subtree=bool(plan.tree))
         except ApiError as refused:
@@ -168,6 +182,7 @@ class Users:
             mode=plan.mode,
             dry_run=plan.dry_run,
             plan_id=PLAN,
+            selection=selection(plan),
         )
         try:
             made = self._store.create(deletion, TASKS, Event("deletion.accepted", "a user asks"))

@@ -243,6 +243,7 @@ def _type(service: str, type_: str) -> ResourceType:
         owner=SCOPED_OWNER if name in SCOPED else "project_id",
         token=Token.PROJECT if name in SCOPED else Token.ADMIN,
         project_setting=name in PROJECT_SETTINGS,
+        tags="tags",
         after=after.get(name, ()),
         needed_by=needed_by.get(name, ()),
         unfiltered="it has no filter" if name in SHARED_LISTS else "",

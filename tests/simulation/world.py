@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
-from cleanup_orchestrator.core.deletion import Mode, Status, accepted
+from cleanup_orchestrator.core.deletion import Status, accepted
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.engine.deletions import Engine
@@ -24,7 +24,7 @@ from tests.simulation.keystone import PROJECT
 from tests.simulation.plan import FAULTS, Fault, Plan
 from tests.simulation.promises import Promises
 from tests.simulation.setting import LEASE, Patch, conf, simulated
-from tests.simulation.users import ASKED, PLAN, Users
+from tests.simulation.users import ASKED, PLAN, Users, selection
 from tests.simulation.wire import SimulatedClouds, registry
 from tests.support import scheduler
 from tests.support.scheduler import Active, Process, Simulation
@@ -96,11 +96,11 @@ class World:
     def _plan(self) -> frozenset[str]:
         """Record a dry run from a time at which not all resources existed; return its ids."""
         things = sorted((t for t in self.cloud.left(PROJECT) if t.owner == PROJECT), key=lambda t: t.id)
-        things = [t for n, t in enumerate(things) if (n + self.plan.seed) % 4]
+        things = [t for n, t in enumerate(things) if (n + self.plan.seed) % 4 and self.cloud.selects(t)]
         record = accepted(
-            id=PLAN, project_id=PROJECT, project_name="P", domain_id="dom", mode=Mode.CASCADE, dry_run=True
+            id=PLAN, project_id=PROJECT, project_name="P", domain_id="dom", mode=self.plan.mode, dry_run=True
         )
-        record = dataclasses.replace(record, status=Status.PLANNED)
+        record = dataclasses.replace(record, status=Status.PLANNED, selection=selection(self.plan))
         step = Step("step of the plan", PLAN, StepKind.SWEEP)
         with self.database.transaction() as connection:
             execute = connection.execute

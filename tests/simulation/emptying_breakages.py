@@ -1,0 +1,105 @@
+"""Deliberate defects of mode ``empty``; see ``breakages``."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from cleanup_orchestrator.core import dependencies, verifying
+from cleanup_orchestrator.core.action_plan import ActionPlan
+from cleanup_orchestrator.core.actions import Move
+from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.core.guard import KeptProject
+from cleanup_orchestrator.core.rounds import Round
+from cleanup_orchestrator.core.snapshot import Snapshot
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.worker.sweep import deleting, exclusions
+from tests.simulation.breakage import Breakage
+from tests.simulation.plan import Deed, Plan, plan
+from tests.simulation.setting import Patch
+
+
+def _emptying(seed: int, **values: Any) -> Plan:
+    """Return a plan that empties a project, without faults and deeds."""
+    wanted = dataclasses.replace(plan(seed), mode=Mode.EMPTY, dry_run=False, fill=2, obstacle="", ending="")
+    alone = {"tree": (), "lien_types": (), "stop_servers": False, "orphans": False, "bound": False, "limit": 0}
+    calm = {"faults": (), "deeds": (), "window": 0.0, "disabled": False, "inherited": False, "driver": "revoke"}
+    return dataclasses.replace(wanted, **{**alone, **calm, "selected": (), "tagged": False, **values})
+
+
+def _of_a_service(seed: int) -> Plan:
+    return _emptying(seed, services=("compute", "network"), selected=(("compute",), ("network",))[seed % 2])
+
+
+def _untagging(seed: int) -> Plan:
+    """Tags are removed while the tagged resources are being deleted."""
+    deeds = tuple(Deed(at, "untag", (at * 7 + seed) % 10 / 10) for at in range(70 + seed % 5, 200, 5))
+    return _emptying(seed, services=("image", "key-manager"), fill=8, parallel=1, tagged=True, deeds=deeds)
+
+
+def _with_snapshots(seed: int) -> Plan:
+    """Volumes are selected, and their snapshots are not."""
+    return _emptying(seed, services=("block-storage",), selected=("block-storage.volume",))
+
+
+def _broken(seed: int) -> Plan:
+    """One type that is selected answers no listing."""
+    return _emptying(seed, obstacle="broken")
+
+
+def _selection_is_forgotten() -> Iterator[Patch]:
+    yield exclusions, "unselected_by", lambda _context: lambda _resource: None
+
+
+def _tags_are_not_read_again() -> Iterator[Patch]:
+    yield deleting, "changed", lambda *_: None
+
+
+def _unselected_leftovers_are_as_unplanned_ones() -> Iterator[Patch]:
+    yield dependencies, "only_unplanned", dependencies.only_staying
+
+
+def _removes_the_project() -> Iterator[Patch]:
+    """Let neither the engine nor the guard know that the project is kept."""
+    modes = types.SimpleNamespace(REPORT=Mode.REPORT, CASCADE=Mode.CASCADE, EMPTY=None)
+    yield verifying, "Mode", modes
+    yield KeptProject, "causes", lambda *_: iter(())
+
+
+def _one_inventory_is_enough() -> Iterator[Patch]:
+    yield verifying, "_needed", lambda _deletion, _rules: 1
+
+
+def _no_settling() -> Iterator[Patch]:
+    yield Snapshot, "settle_until", None
+
+
+def _ends_without_release() -> Iterator[Patch]:
+    yield ActionPlan, "end", lambda _self, to, reason, message="": (Move(to, reason, message),)
+
+
+def _unknown_is_empty() -> Iterator[Patch]:
+    found = lambda round_: not (round_.view.unplanned or round_.results(Outcome.LEFTOVERS))  # noqa: E731
+    yield Round, "found_nothing", property(found)
+
+
+BREAKAGES: dict[str, Breakage] = {
+    "a listing ignores the selection": Breakage(_selection_is_forgotten, "it is not selected", _of_a_service),
+    "a tag that was removed since the listing is not noticed": Breakage(
+        _tags_are_not_read_again, "it is not selected", _untagging
+    ),
+    "what unselected resources may need is deleted": Breakage(
+        _unselected_leftovers_are_as_unplanned_ones, "needs it, and stays", _with_snapshots
+    ),
+    "a project that is kept is removed": Breakage(_removes_the_project, "the deletion keeps the project", _emptying),
+    "a project is emptied after one inventory": Breakage(
+        _one_inventory_is_enough, "emptied after 1 empty inventories", _emptying
+    ),
+    "a project is emptied without a wait for token caches": Breakage(_no_settling, "behind the lock", _emptying),
+    "a project is emptied and stays locked": Breakage(_ends_without_release, "as they were", _emptying),
+    "a selected type that cannot be listed counts as empty": Breakage(
+        _unknown_is_empty, "without an empty list", _broken
+    ),
+}

@@ -1,0 +1,129 @@
+"""Mode ``empty``: what is selected is deleted, all else stays, and the project is given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.core.deletion import Mode, Status
+from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Thing
+from tests.simulation.keystone import Project, Selected
+from tests.simulation.proofs import RELEASED
+from tests.simulation.watches.base import Watch
+from tests.support.scheduler import Thread
+
+if TYPE_CHECKING:
+    from tests.simulation.promises import Promises
+
+#: Empty inventories in a row that a project needs to be emptied.
+INVENTORIES = 2
+#: Events after which the empty inventories before them do not count any more.
+_VOID = ("drain.held", "inventory.void")
+#: Which types need what a resource is: their resources name it in ``on``.
+_ON = {"block-storage.volume": "block-storage.snapshot"}
+
+
+class Emptying(Watch):
+    """What must hold of a deletion that keeps its project."""
+
+    def __init__(self, promises: Promises) -> None:
+        super().__init__(promises)
+        self._opened: dict[str, float] = {}  #: when the present round was opened
+        self._surveyed: dict[str, int] = {}  #: number of the effect at which the latest survey read the project
+        self._empty: dict[str, list[str]] = {}  #: what is wrong with each of the empty inventories in a row
+
+    def _keeps(self, deletion_id: str) -> bool:
+        row = self.promises.one("SELECT mode FROM deletions WHERE id = ?", deletion_id)
+        return row is not None and row[0] == Mode.EMPTY
+
+    # -- writes
+    def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
+        if self.plan.mode is not Mode.EMPTY or thread.held is None or not self._keeps(thread.held.deletion_id):
+            return
+        if what in ("project", "enabled=False"):
+            self.promises.fail(f"{label}: the deletion keeps the project")
+        if thing is None or what.endswith((" stop", " start")):
+            return
+        if thing.type in PROJECT_SETTINGS:
+            self.promises.fail(f"{label}: the deletion keeps the project and its settings")
+        shown = thread.saw.pop(("selected", thing.id), False)
+        if not (self.cloud.selects(thing) if thing.type in UNSHOWN else shown):
+            self.promises.fail(f"{label}: it is not selected")
+        if staying := self._staying(thing):
+            self.promises.fail(f"{label}: {staying} needs it, and stays")
+
+    def _staying(self, thing: Thing) -> str:
+        """Return a resource that is not selected and needs another one; empty: there is none.
+
+        ``Needs`` watches what servers use, and a service refuses to delete a network with ports.
+        """
+        needing = self.cloud.there(thing.region, _ON.get(thing.type, ""))
+        return next((t.id for t in needing if t.on == thing.id and not self.cloud.selects(t)), "")
+
+    # -- inventories
+    def finished(self, thread: Thread) -> None:
+        held = thread.held
+        if held is not None and held.kind == "survey":
+            project_id = self.promises.project[held.deletion_id]
+            self._surveyed[held.deletion_id] = thread.saw.get(("project", project_id), 0)
+
+    def told(self, deletion_id: str, type_: str) -> None:
+        if type_ == "round.opened":
+            self._opened[deletion_id] = self.simulation.now
+        elif type_ in _VOID:
+            self._empty.pop(deletion_id, None)
+        elif type_ == "inventory.empty" and self._keeps(deletion_id):
+            self._empty.setdefault(deletion_id, []).append(self._wrong(deletion_id))
+
+    def _wrong(self, deletion_id: str) -> str:
+        """Return why an inventory does not prove anything; empty: it listed each selected type behind the lock.
+
+        An inventory may end after its survey found that the lock was lost. The drain that follows makes it void.
+        """
+        project = self.keystone.projects[self.promises.project[deletion_id]]
+        dns = any(service == "dns" for _, service in self.keystone.catalog) and not self.cloud.waived
+        if dns and self.plan.selects("dns"):
+            return "although no plugin covers dns"
+        opened = self._opened.get(deletion_id, 0.0)
+        unlocked = self._may_be_unlocked(project, deletion_id)
+        for (region, name), lists in project.selections.items():
+            if name in PROJECT_SETTINGS or not self.plan.selects(name):
+                continue
+            made = [one for one in lists if one.at >= opened]
+            counted = made if unlocked else made[-1:]
+            if not any(not one.ids and (unlocked or self._settled(one)) for one in counted):
+                return f"without an empty list of {name}@{region} behind the lock"
+        left = [t.id for t in self.cloud.left(project.id) if self.cloud.selects(t)]
+        return f"although there is {', '.join(left)}" if left and not unlocked else ""
+
+    def _may_be_unlocked(self, project: Project, deletion_id: str) -> bool:
+        """Whether the lock is incomplete by design, or others regained access after the latest survey checked it."""
+        plan = self.plan
+        partial = plan.inherited or plan.driver == "none" or plan.disabled
+        return partial or project.reopened >= self._surveyed.get(deletion_id, 0) > 0
+
+    def _settled(self, one: Selected) -> bool:
+        return one.locked_at is not None and one.at >= one.locked_at + self.plan.settle
+
+    # -- the end
+    def moved(self, deletion_id: str, before: str, after: Status) -> None:
+        empty = self._empty.pop(deletion_id, [])
+        if self.plan.mode is not Mode.EMPTY or not self._keeps(deletion_id):
+            return
+        project = self.keystone.projects[self.promises.project[deletion_id]]
+        if after is Status.EMPTIED and len(empty) < INVENTORIES:
+            self.promises.fail(f"emptied after {len(empty)} empty inventories in a row")
+        if after is Status.EMPTIED and (wrong := " and ".join(filter(None, empty[-INVENTORIES:]))):
+            self.promises.fail(f"an inventory counts as empty {wrong}")
+        if after is Status.FAILED and project.exists:
+            self.promises.fail("a deletion that keeps its project failed, and the project is there")
+        if after is Status.DELETED:
+            self.promises.fail("a deletion that keeps its project ends as deleted")
+        if after in RELEASED:
+            self._members_work(project, after)
+
+    def _members_work(self, project: Project, status: Status) -> None:
+        """Check that the members of a project that was given back get tokens again."""
+        members = project.wanted_enabled and any(who != "me" for _, who, _ in project.wanted_grants)
+        late = any(label.endswith(f" of {project.id}") for label in self.promises.late)
+        if project.exists and members and not late and not self.keystone.open(project):
+            self.promises.fail(f"{status}, and the members of the project are still locked out")
