@@ -84,7 +84,7 @@ def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
 def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, record: Record) -> bool:
     """Stop a resource listed as running; return whether the call was made.
 
-    The call is made only if the resource still runs and still belongs to the project.
+    The call is made only if the resource still runs, still belongs to the project, and is still selected.
     """
     type_, connection, project = context.type, context.connection, context.project
     if type_.show is None:

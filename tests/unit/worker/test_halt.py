@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, OnHold
@@ -179,6 +180,14 @@ def test_it_is_read_again_right_before_and_left_alone_if_it_is_not_what_it_was(s
     nova.shown["a"] = shown
     halt(nova, keep_marks=KeepMarks(tags=frozenset({"keep"})))
     assert nova.log == []
+
+
+def test_a_server_that_is_not_selected_any_more_right_before_its_stop_runs_on():
+    nova = Nova(a=(), b=())
+    nova.rows = {id_: {**row, "tags": ["temporary"]} for id_, row in nova.rows.items()}
+    nova.shown["a"] = {**nova.rows["a"], "tags": []}
+    halt(nova, selection=Selection(tags=("temporary",)))
+    assert nova.log == [("recorded", "b"), ("os-stop", "b")]
 
 
 @pytest.mark.parametrize(
