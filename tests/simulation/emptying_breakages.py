@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.guard import KeptProject
 from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.worker.sweep import deleting, exclusions
+from cleanup_orchestrator.worker.sweep import deleting, exclusions, stopping
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import Deed, Plan, plan
 from tests.simulation.setting import Patch
@@ -39,6 +39,13 @@ def _untagging(seed: int) -> Plan:
     return _emptying(seed, services=("image", "key-manager"), fill=8, parallel=1, tagged=True, deeds=deeds)
 
 
+def _stopping(seed: int) -> Plan:
+    """Tags are removed while the tagged servers are being stopped."""
+    deeds = tuple(Deed(at, "untag", (at * 7 + seed) % 10 / 10) for at in range(60 + seed % 3, 120, 3))
+    world = {"services": ("compute",), "fill": 8, "stop_servers": True, "window": 600.0}
+    return _emptying(seed, tagged=True, deeds=deeds, **world)
+
+
 def _with_snapshots(seed: int) -> Plan:
     """Volumes are selected, and their snapshots are not."""
     return _emptying(seed, services=("block-storage",), selected=("block-storage.volume",))
@@ -55,6 +62,10 @@ def _selection_is_forgotten() -> Iterator[Patch]:
 
 def _tags_are_not_read_again() -> Iterator[Patch]:
     yield deleting, "changed", lambda *_: None
+
+
+def _tags_are_not_read_again_before_a_stop() -> Iterator[Patch]:
+    yield stopping, "changed", lambda *_: None
 
 
 def _unselected_leftovers_are_as_unplanned_ones() -> Iterator[Patch]:
@@ -80,6 +91,10 @@ def _ends_without_release() -> Iterator[Patch]:
     yield ActionPlan, "end", lambda _self, to, reason, message="": (Move(to, reason, message),)
 
 
+def _says_nothing_of_the_lock() -> Iterator[Patch]:
+    yield verifying, "_emptied", lambda _view: "what was selected is gone"
+
+
 def _unknown_is_empty() -> Iterator[Patch]:
     found = lambda round_: not (round_.view.unplanned or round_.results(Outcome.LEFTOVERS))  # noqa: E731
     yield Round, "found_nothing", property(found)
@@ -90,6 +105,9 @@ BREAKAGES: dict[str, Breakage] = {
     "a tag that was removed since the listing is not noticed": Breakage(
         _tags_are_not_read_again, "it is not selected", _untagging
     ),
+    "a server whose tag was removed since the listing is stopped": Breakage(
+        _tags_are_not_read_again_before_a_stop, "it is not selected", _stopping
+    ),
     "what unselected resources may need is deleted": Breakage(
         _unselected_leftovers_are_as_unplanned_ones, "needs it, and stays", _with_snapshots
     ),
@@ -99,6 +117,9 @@ BREAKAGES: dict[str, Breakage] = {
     ),
     "a project is emptied without a wait for token caches": Breakage(_no_settling, "behind the lock", _emptying),
     "a project is emptied and stays locked": Breakage(_ends_without_release, "as they were", _emptying),
+    "a project is emptied without a lock, and that is not said": Breakage(
+        _says_nothing_of_the_lock, "does not say so", lambda seed: _emptying(seed, inherited=True)
+    ),
     "a selected type that cannot be listed counts as empty": Breakage(
         _unknown_is_empty, "without an empty list", _broken
     ),

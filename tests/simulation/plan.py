@@ -268,6 +268,8 @@ def _emptying(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, A
     if r.random() < 0.6:
         more["selected"] = tuple(sorted(r.sample(names, min(len(names), r.choice([1, 1, 2, 3])))))
     more["tagged"] = r.random() < 0.3
+    if "compute" in wanted.services and r.random() < 0.3:
+        more |= {"stop_servers": True, "window": 600.0, "disabled": False}
     count = r.choice([0, 1, 2, 4]) if more["tagged"] else 0
     return more, [Deed(_at(r, horizon), "untag", _size(r)) for _ in range(count)]
 

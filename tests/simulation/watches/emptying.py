@@ -30,6 +30,7 @@ class Emptying(Watch):
         self._opened: dict[str, float] = {}  #: when the present round was opened
         self._surveyed: dict[str, int] = {}  #: number of the effect at which the latest survey read the project
         self._empty: dict[str, list[str]] = {}  #: what is wrong with each of the empty inventories in a row
+        self._locked: dict[str, bool] = {}  #: whether it was on record at the latest one that the lock is complete
 
     def _keeps(self, deletion_id: str) -> bool:
         row = self.promises.one("SELECT mode FROM deletions WHERE id = ?", deletion_id)
@@ -41,13 +42,15 @@ class Emptying(Watch):
             return
         if what in ("project", "enabled=False"):
             self.promises.fail(f"{label}: the deletion keeps the project")
-        if thing is None or what.endswith((" stop", " start")):
+        if thing is None or what.endswith(" start"):
             return
         if thing.type in PROJECT_SETTINGS:
             self.promises.fail(f"{label}: the deletion keeps the project and its settings")
         shown = thread.saw.pop(("selected", thing.id), False)
         if not (self.cloud.selects(thing) if thing.type in UNSHOWN else shown):
             self.promises.fail(f"{label}: it is not selected")
+        if what.endswith(" stop"):
+            return
         if staying := self._staying(thing):
             self.promises.fail(f"{label}: {staying} needs it, and stays")
 
@@ -73,6 +76,7 @@ class Emptying(Watch):
             self._empty.pop(deletion_id, None)
         elif type_ == "inventory.empty" and self._keeps(deletion_id):
             self._empty.setdefault(deletion_id, []).append(self._wrong(deletion_id))
+            self._locked[deletion_id] = self._drained(deletion_id)
 
     def _wrong(self, deletion_id: str) -> str:
         """Return why an inventory does not prove anything; empty: it listed each selected type behind the lock.
@@ -96,10 +100,17 @@ class Emptying(Watch):
         return f"although there is {', '.join(left)}" if left and not unlocked else ""
 
     def _may_be_unlocked(self, project: Project, deletion_id: str) -> bool:
-        """Whether the lock is incomplete by design, or others regained access after the latest survey checked it."""
+        """Whether the lock is incomplete, or others regained access after the latest survey checked it.
+
+        A lock that others kept from being complete is on record: the end says so.
+        """
         plan = self.plan
-        partial = plan.inherited or plan.driver == "none" or plan.disabled
+        partial = plan.inherited or plan.driver == "none" or plan.disabled or not self._drained(deletion_id)
         return partial or project.reopened >= self._surveyed.get(deletion_id, 0) > 0
+
+    def _drained(self, deletion_id: str) -> bool:
+        """Whether it is on record that the lock is complete."""
+        return self.promises.one("SELECT drained_at FROM deletions WHERE id = ?", deletion_id)[0] is not None
 
     def _settled(self, one: Selected) -> bool:
         return one.locked_at is not None and one.at >= one.locked_at + self.plan.settle
@@ -114,6 +125,10 @@ class Emptying(Watch):
             self.promises.fail(f"emptied after {len(empty)} empty inventories in a row")
         if after is Status.EMPTIED and (wrong := " and ".join(filter(None, empty[-INVENTORIES:]))):
             self.promises.fail(f"an inventory counts as empty {wrong}")
+        if after is Status.EMPTIED and not self._locked.get(deletion_id):
+            said = self.promises.one("SELECT message FROM deletions WHERE id = ?", deletion_id)[0]
+            if "not locked completely" not in said:
+                self.promises.fail("emptied without a complete lock, and the deletion does not say so")
         if after is Status.FAILED and project.exists:
             self.promises.fail("a deletion that keeps its project failed, and the project is there")
         if after is Status.DELETED:
