@@ -447,6 +447,7 @@ NAMED: dict[str, Schema] = {
     "Plan": PLAN,
     "PlannedResource": PLANNED,
     "Progress": PROGRESS,
+    "Selection": SELECTION,
     "Service": SERVICE,
     "Version": VERSION,
     "Waiver": WAIVER,

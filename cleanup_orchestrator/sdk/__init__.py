@@ -15,7 +15,7 @@ Example::
 as :class:`~cleanup_orchestrator.sdk.deletions.Deletion`, and raises exceptions of openstacksdk.
 """
 
-from cleanup_orchestrator.sdk.deletions import Blocker, Condition, Count, Deletion, Progress
+from cleanup_orchestrator.sdk.deletions import Blocker, Condition, Count, Deletion, Progress, Selection
 from cleanup_orchestrator.sdk.errors import ApiError, EndpointMissing, LoginLost, Unreachable
 from cleanup_orchestrator.sdk.holds import Brake, Lien, Service, Waiver
 from cleanup_orchestrator.sdk.orphans import Orphan, OrphanProject, OrphanScan
@@ -45,6 +45,7 @@ __all__ = [
     "ProjectEvent",
     "ProjectLeftover",
     "Proxy",
+    "Selection",
     "Service",
     "Unreachable",
     "Waiver",

@@ -101,6 +101,8 @@ class Count(TypeInRegion):
     kept: int = resource.Body("kept", type=int)
     #: Number of those in ``remaining`` that the plan does not list for deletion. They stay.
     unplanned: int = resource.Body("unplanned", type=int)
+    #: Number of those in ``remaining`` that the request does not select. They stay.
+    unselected: int = resource.Body("unselected", type=int)
     #: As in ``progress``, for this type.
     calls: int = resource.Body("calls", type=int)
     #: Result of the type. Empty: it was not listed in this attempt.
@@ -190,6 +192,19 @@ class Grant(CleanupResource):
     role_id: str = resource.Body("role_id", type=str)
 
 
+class Selection(CleanupResource):
+    """What a deletion that keeps its project deletes. Without a criterion: everything."""
+
+    #: Service types whose resources are selected.
+    services: list[str] = resource.Body("services", type=list, list_type=str)
+    #: Resource types that are selected as well. Without both: all types.
+    types: list[str] = resource.Body("types", type=list, list_type=str)
+    #: Tags that a resource must have.
+    tags: list[str] = resource.Body("tags", type=list, list_type=str)
+    #: The time before which a resource must have been created. ``null``: any time.
+    created_before: str | None = resource.Body("created_before", type=str)
+
+
 class Deletion(CleanupResource):
     """The deletion of a project: the request and its record."""
 
@@ -204,7 +219,7 @@ class Deletion(CleanupResource):
     project_name: str = resource.Body("project_name", type=str)
     #: ID of the domain of the project.
     domain_id: str = resource.Body("domain_id", type=str)
-    #: Whether resources are only reported, or deleted.
+    #: Whether resources are only reported, or deleted, and whether the project stays.
     mode: str = resource.Body("mode", type=str)
     #: Whether the deletion is a dry run.
     dry_run: bool = resource.Body("dry_run", type=bool)
@@ -234,6 +249,8 @@ class Deletion(CleanupResource):
     plan_id: str = resource.Body("plan_id", type=str)
     #: Hash of that plan. Empty: no plan.
     plan_hash: str = resource.Body("plan_hash", type=str)
+    #: What is deleted if the project stays. Without a criterion: everything.
+    selection: Selection = resource.Body("selection", type=Selection)
     #: When deletes began or can begin. ``null``: not known yet.
     point_of_no_return_at: str | None = resource.Body("point_of_no_return_at", type=str)
     #: ID of the user who made the request.

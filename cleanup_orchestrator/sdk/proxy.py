@@ -80,6 +80,7 @@ class Proxy(proxy.Proxy):
         include_subtree: bool = False,
         plan_id: str | Deletion | Plan | None = None,
         plan_hash: str | None = None,
+        selection: Mapping[str, Any] | None = None,
     ) -> Deletion:
         """Request the deletion of a project.
 
@@ -87,15 +88,20 @@ class Proxy(proxy.Proxy):
 
         :param project_id: id of the project, or the project
         :param mode: ``report``: list what the project owns, or delete the project if it owns nothing; ``cascade``:
-            delete the project and everything in it
+            delete the project and everything in it; ``empty``: delete what is selected, and keep the project
         :param dry_run: only list what the same request would find; nothing is deleted or locked
         :param include_subtree: also delete the projects below, each by a deletion of its own, before this one
         :param plan_id: id of a dry run: delete only what it found
         :param plan_hash: the expected hash of the plan; ``None``: any
+        :param selection: in mode ``empty``: what to delete, such as ``{"services": ["compute"], "tags": ["old"]}``. The
+            fields are those of :class:`~cleanup_orchestrator.sdk.deletions.Selection`. ``None``: everything, or what
+            the plan has
         """
         body: dict[str, Any] = {"project_id": _id(project_id), "mode": mode, "dry_run": dry_run}
         if include_subtree:  # an older server refuses the unknown field
             body["include_subtree"] = True
+        if selection:
+            body["selection"] = dict(selection)
         body |= {name: value for name, value in (("plan_id", _id(plan_id)), ("plan_hash", plan_hash)) if value}
         return self._one(Deletion, "POST", "/deletions", json=body)
 
@@ -146,7 +152,7 @@ class Proxy(proxy.Proxy):
         If the API does not answer for some time, the wait goes on: the deletion does as well.
 
         :param status: the status, or one of the statuses, to wait for; ``None``: that of a success, which is
-            ``deleted``, or ``planned`` for a dry run
+            ``deleted``, ``emptied`` in mode ``empty``, or ``planned`` for a dry run
         :param interval: seconds between two requests
         :param wait: seconds to wait at most; ``None``: no limit. The deletion continues after them.
         :param callback: called with the deletion after each request. If it raises an exception, the wait ends.
@@ -168,7 +174,7 @@ class Proxy(proxy.Proxy):
             silent_since = None
             if callback:
                 callback(found)
-            if found.status in (wanted or {"planned" if found.dry_run else "deleted"}):
+            if found.status in (wanted or {_success(found)}):
                 return found
             if found.finished_at:
                 raise sdk_exceptions.ResourceFailure(
@@ -411,6 +417,13 @@ def _unexpected(root: str) -> errors.Unreachable:
     return errors.Unreachable(
         f"{root} does not answer like the project-cleanup API: check the endpoint in the catalog or {OVERRIDE_VARIABLE}"
     )
+
+
+def _success(deletion: Deletion) -> str:
+    """Return the status of a deletion that ended as requested."""
+    if deletion.dry_run:
+        return "planned"
+    return "emptied" if deletion.mode == "empty" else "deleted"
 
 
 def _id(value: Any) -> Any:

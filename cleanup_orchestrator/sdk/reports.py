@@ -7,7 +7,7 @@ from typing import Any
 from openstack import resource
 
 from cleanup_orchestrator.sdk.base import CleanupResource, InDeletion, TypeInRegion
-from cleanup_orchestrator.sdk.deletions import Blocker, BlockingResource
+from cleanup_orchestrator.sdk.deletions import Blocker, BlockingResource, Selection
 
 
 class Leftover(TypeInRegion):
@@ -96,6 +96,10 @@ class Plan(CleanupResource):
     project_name: str = resource.Body("project_name", type=str)
     #: ID of the domain of the project.
     domain_id: str = resource.Body("domain_id", type=str)
+    #: Mode of the dry run, and of the deletions that can be bound to it.
+    mode: str = resource.Body("mode", type=str)
+    #: What is deleted if the project stays. Without a criterion: everything.
+    selection: Selection = resource.Body("selection", type=Selection)
     #: When the dry run ended.
     created_at: str = resource.Body("created_at", type=str)
     #: Until when a cascade can be requested with the plan.

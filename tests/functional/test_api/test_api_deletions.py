@@ -418,12 +418,11 @@ def test_counts_leftovers_and_blockers(any_site):
     }  # fmt: skip
     assert shown["counts"] == [
         {"region": "RegionOne", "service": "network", "type": "network", "found": 0, "deleted": 0, "remaining": 0,
-         "abandoned": 0, "kept": 0, "unplanned": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "",
-         "message": ""},
+         "abandoned": 0, "kept": 0, "unplanned": 0, "unselected": 0, "calls": 0, "outcome": "", "state": "dispatched",
+         "reason": "", "message": ""},
         {"region": "RegionOne", "service": "network", "type": "port", "found": 3, "deleted": 2, "remaining": 1,
-         "abandoned": 0, "kept": 1, "unplanned": 0, "calls": 5, "outcome": "leftovers", "state": "done",
-         "reason": "in_use",
-         "message": "1 left"},
+         "abandoned": 0, "kept": 1, "unplanned": 0, "unselected": 0, "calls": 5, "outcome": "leftovers",
+         "state": "done", "reason": "in_use", "message": "1 left"},
     ]  # fmt: skip
     [blocker] = shown["blockers"]
     assert (blocker["service"], blocker["type"], blocker["reason"]) == ("network", "port", "in_use")

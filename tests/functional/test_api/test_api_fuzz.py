@@ -27,8 +27,8 @@ from tests.support.examples import examples
 #: Generated requests of each operation and mode.
 EXAMPLES = 25
 #: Fields and codes of a refusal although the request matches its schema: a marker that does not exist, a time that is
-#: past, a sort key twice, a plan together with another mode, a type without force, Keystone, a domain,
-#: names that the cloud does not have, and kept resources of a deletion that does not record them.
+#: past, a sort key twice, a plan or a selection together with another mode, a type without force, Keystone, a domain,
+#: names that the cloud does not have, a tree in mode empty, and kept resources of a deletion that does not record them.
 MORE_THAN_A_SCHEMA = {
     "region",
     "service",
@@ -40,6 +40,8 @@ MORE_THAN_A_SCHEMA = {
     "sort",
     "plan_id",
     "plan_hash",
+    "selection",
+    "include_subtree",
     "types",
     "service_type",
     "project_is_domain",

@@ -46,9 +46,10 @@ def ended(site, deletion_id, **values):
     return site.store.save(record, dataclasses.replace(record, **wanted))
 
 
-def planned(site, project_id="p1", mode="cascade", **values):
+def planned(site, project_id="p1", mode="cascade", selection=None, **values):
     """An ended dry run of a cascade with a few resources; its id is the id of the plan."""
-    made = site.ask(project_id, mode=mode, dry_run=True)
+    fields = {} if selection is None else {"selection": selection}
+    made = site.ask(project_id, mode=mode, dry_run=True, **fields)
     inventory(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
     inventory(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
     inventory(site, made["id"], "router", [])
@@ -66,6 +67,25 @@ def test_a_plan_says_what_would_go_in_which_order_and_what_stays(any_site):
     assert numbers == {"port": (3, 1, 0, True), "network": (1, 0, 1, True), "router": (0, 0, 0, True)}
     made, until = (datetime.datetime.fromisoformat(plan[k]) for k in ("created_at", "expires_at"))
     assert until - made == datetime.timedelta(days=1)
+
+
+def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_site):
+    wanted = {"types": ["network.port"], "tags": ["old"]}
+    plan_id = planned(any_site, mode="empty", selection=wanted)
+    plan = any_site.get(f"/v1/plans/{plan_id}").json["plan"]
+    selection = {"services": [], "types": ["network.port"], "tags": ["old"], "created_before": None}
+    assert (plan["mode"], plan["selection"]) == ("empty", selection)
+    made = any_site.ask(mode="empty", plan_id=plan_id, plan_hash=plan["hash"])
+    assert (made["mode"], made["plan_id"], made["selection"]) == ("empty", plan_id, selection)
+    assert any_site.ask(mode="empty", plan_id=plan_id)["id"] == made["id"]
+
+
+@pytest.mark.parametrize(("mode", "other"), [("cascade", "empty"), ("empty", "cascade")])
+def test_a_plan_is_of_one_mode(any_site, mode, other):
+    plan_id = planned(any_site, mode=mode)
+    answer = any_site.post("/v1/deletions", {"project_id": "p1", "mode": other, "plan_id": plan_id})
+    assert (answer.status, answer.error["code"]) == (409, "plan_unusable")
+    assert f"it is of mode {mode}, and the request is of mode {other}" in answer.error["detail"]
 
 
 def test_two_dry_runs_that_find_the_same_have_the_same_hash(any_site):
