@@ -10,6 +10,13 @@ from typing import Any
 from cleanup_orchestrator.osc import common
 
 
+def given(text: str) -> str:
+    """Return an argparse value that is not empty. An unset variable of a script must not widen what is deleted."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the value is empty")
+    return text
+
+
 def utc(text: str) -> str:
     """Return an argparse value for a time in UTC in the format of the API; a date is its beginning."""
     moment = f"{text}T00:00:00Z" if re.fullmatch("[0-9-]{10}", text) else text

@@ -373,7 +373,7 @@ class Counts(Rows):
     def line(self, row: Mapping[str, Any]) -> str:
         """Return the counts of one type in one region."""
         numbers = [f"{word} {row.get(word) or 0}" for word in ("found", "deleted", "remaining")]
-        numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept") if row.get(word)]
+        numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept", "unselected") if row.get(word)]
         outcome = one_line(row.get("outcome") or row.get("state") or "")
         waived = row.get("reason") == Reason.WAIVED
         if (outcome == Outcome.UNKNOWN or waived) and not (row.get("found") or row.get("deleted")):

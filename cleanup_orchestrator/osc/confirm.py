@@ -15,7 +15,7 @@ from osc_lib import exceptions
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.osc import common, lookup
+from cleanup_orchestrator.osc import common, lookup, selection
 from cleanup_orchestrator.sdk import Proxy, one_line
 
 #: Names that a question has at most.
@@ -64,16 +64,66 @@ def of_cascade(
     if subtree:
         below = _below(identity, project_id)
         lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{below}")
-    if (plan := _plan(client, project_id, plan_id)) is None:
-        if plan_id:
-            return [*lines, f"  The plan {one_line(plan_id)} could not be read, so what it has is not known."]
-        dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
-        return [*lines, f"  What it has is not known yet. List it first with: {dry_run}"]
+    dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
+    return lines + _found(_plan(client, project_id, plan_id, Mode.CASCADE), plan_id, dry_run)
+
+
+def of_purge(
+    client: Proxy, project: str, project_id: str, plan_id: str | None, selected: Mapping[str, Any]
+) -> list[str]:
+    """Return what the purge of a project destroys, as far as it is known.
+
+    Nothing, if a purge of the project is under way: the same request returns that deletion, and others are refused.
+
+    :param project: the project as the user named it
+    :param plan_id: the dry run that the purge is bound to
+    :param selected: the selection of the request; empty: everything, or what the plan has
+    """
+    under_way = client.deletions(project_id=project_id, status=lookup.LIVE, mode=str(Mode.EMPTY), dry_run="false")
+    if next(under_way, None):
+        return []
+    name, plan = _label(project, project_id), _plan(client, project_id, plan_id, Mode.EMPTY)
+    if plan_id:
+        what = f"The resources of project {name} that the plan names"
+    elif selected:
+        what = f"Of project {name}, only this is selected: {selection.text(selected)}. These resources"
+    else:
+        what = f"Nothing is selected. So ALL resources of project {name}"
+    lines = [f"{what} will be deleted. Deleted resources cannot be restored. The project stays."]
+    if plan_id and plan and (words := selection.text(plan.get("selection"))):
+        lines.append(f"  The plan selects: {words}")
+    if not plan_id and plan and not _alike(plan.get("selection") or {}, selected):
+        plan = None
+    options = selection.options(selected)
+    dry_run = f"openstack project purge {options}{' ' if options else ''}--dry-run --wait {one_line(project)}"
+    return lines + _found(plan, plan_id, dry_run)
+
+
+def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
+    """Return whether a dry run selected what a request selects, by the names that the user gave.
+
+    Their times can differ: an age is counted from the moment of the command.
+    """
+    same = all(sorted(planned.get(k) or ()) == sorted(selected.get(k) or ()) for k in ("services", "types", "tags"))
+    return same and bool(planned.get("created_before")) is bool(selected.get("created_before"))
+
+
+def _found(plan: Mapping[str, Any] | None, plan_id: str | None, dry_run: str) -> list[str]:
+    """Return what a dry run found.
+
+    :param plan: the plan; ``None``: there is none
+    :param plan_id: the dry run that the request is bound to
+    :param dry_run: the command that makes a dry run
+    """
+    if plan is None and plan_id:
+        return [f"  The plan {one_line(plan_id)} could not be read, so what it has is not known."]
+    if plan is None:
+        return [f"  What it has is not known yet. List it first with: {dry_run}"]
     types = Counter[str]()
     for row in plan.get("types") or ():
         types[_type(row)] += row.get("delete") or 0
     found = _list([f"{number} {name}" for name, number in sorted(types.items()) if number])
-    lines.append(f"  The dry run of {one_line(plan.get('created_at'))} found: {found or 'nothing'}")
+    lines = [f"  The dry run of {one_line(plan.get('created_at'))} found: {found or 'nothing'}"]
     if not plan.get("complete", True):
         lines.append("  It could not list everything, so there can be more.")
     return lines
@@ -102,11 +152,11 @@ def _label(project: str, project_id: str) -> str:
     return one_line(project) if project == project_id else f"{one_line(project)} ({one_line(project_id)})"
 
 
-def _plan(client: Proxy, project_id: str, plan_id: str | None) -> Mapping[str, Any] | None:
-    """Return the plan of a cascade, or else that of the project's latest dry run."""
+def _plan(client: Proxy, project_id: str, plan_id: str | None, mode: Mode) -> Mapping[str, Any] | None:
+    """Return the plan that a request is bound to, or else that of the project's latest dry run in a mode."""
     try:
         if plan_id is None:
-            wanted = {"project_id": project_id, "status": str(Status.PLANNED), "mode": str(Mode.CASCADE)}
+            wanted = {"project_id": project_id, "status": str(Status.PLANNED), "mode": str(mode)}
             if (latest := next(client.deletions(limit=1, **wanted), None)) is None:
                 return None
             plan_id = str(latest["id"])

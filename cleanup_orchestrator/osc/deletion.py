@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.osc import arguments, common, lookup, usage, wait
+from cleanup_orchestrator.osc import arguments, common, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
 
@@ -158,6 +158,7 @@ class ListDeletion(common.Lister):
                 "Message": lambda d: d.get("message"),
                 "User": lambda d: d.get("user_name"),
                 "Origin": lambda d: d.get("origin"),
+                "Selection": lambda d: selection.Selected(d.get("selection") or {}),
                 "Parent Deletion": lambda d: d.get("parent_deletion_id"),
                 "Updated At": lambda d: d.get("updated_at"),
                 "Finished At": lambda d: d.get("finished_at"),
@@ -228,9 +229,11 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
             "progress": common.Progress,
             "counts": common.Counts,
             "children": common.Children,
+            "selection": selection.Selected,
         }
         first = (
-            "id project_name project_id domain_id mode dry_run status attention message conditions blockers children"
+            "id project_name project_id domain_id mode selection dry_run status attention message conditions blockers "
+            "children"
         )
         first += " forced liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]
@@ -238,6 +241,7 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         names += [name for name in deletion if name not in names and name not in ("links", "counts")]
         names += ["counts"] if "counts" in deletion else []
         if parsed_args.formatter == "table" and not parsed_args.columns:
+            names = [n for n in names if n != "selection" or selection.text(deletion[n])]
             names = [n for n in names if n not in IN_DETAIL and deletion[n] not in (None, "", [], {}, False)]
         values = [deletion[n] if n not in formats or deletion[n] is None else formats[n](deletion[n]) for n in names]
         return tuple(names), values
@@ -332,7 +336,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         openstack project deletion events --follow demo
 
     --follow prints a line for each event ('-f json': an object). The exit code is 0 if the deletion ended as deleted
-    (a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
+    (a purge: as emptied, a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
     """
 
     _code = 0

@@ -69,7 +69,8 @@ class RetryDeletion(ActOnDeletions):
       A blocker was cleared: go on now, and wait for the end:
         openstack project deletion retry --wait demo
 
-    With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
+    With --wait the exit code is 0 only if all deletions ended as deleted (a purge: as emptied, a dry run: as
+    planned).
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:

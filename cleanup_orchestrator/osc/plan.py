@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_lib.cli import format_columns
 
-from cleanup_orchestrator.osc import arguments, common
+from cleanup_orchestrator.osc import arguments, common, selection
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
 
@@ -58,7 +58,7 @@ class ShowPlan(PlanCommand, common.ShowOne):
 
     _description = (
         "Show the plan of a dry run: the number of resources to delete, their order, the resources to keep, the types "
-        "that could not be listed, and a hash of the resources to delete. A cascade by this plan deletes nothing else."
+        "that could not be listed, and a hash of the resources to delete. A deletion by this plan deletes nothing else."
     )
     _epilog = """
     Examples:
@@ -74,6 +74,7 @@ class ShowPlan(PlanCommand, common.ShowOne):
         """Return the fields of the plan."""
         plan = self.client.get_plan(parsed_args.plan)
         formats: dict[str, Any] = {"order": Order, "types": Types, "blockers": common.Blockers}
+        formats["selection"] = selection.Selected
         names = [name for name in plan if name != "links"]
         return tuple(names), [formats[n](plan[n]) if n in formats else plan[n] for n in names]
 

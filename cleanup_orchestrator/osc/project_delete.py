@@ -9,7 +9,7 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import common, confirm, request, usage, wait
+from cleanup_orchestrator.osc import arguments, common, confirm, request, usage, wait
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
@@ -82,10 +82,14 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         group.add_argument(
             "--plan",
             metavar="<plan>",
+            type=arguments.given,
             help="Delete only what this dry run (ID) of the same project found",
         )
         group.add_argument(
-            "--plan-hash", metavar="<hash>", help="Refuse if the plan has another hash ('project deletion plan show')"
+            "--plan-hash",
+            metavar="<hash>",
+            type=arguments.given,
+            help="Refuse if the plan has another hash ('project deletion plan show')",
         )
         group.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         request.add_wait_options(group, "the deletion has ended")

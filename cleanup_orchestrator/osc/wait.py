@@ -15,7 +15,7 @@ import prettytable
 from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
@@ -55,7 +55,8 @@ def ended(deletion: Mapping[str, Any]) -> bool:
 
 def deleted(deletion: Mapping[str, Any]) -> bool:
     """Return whether a deletion ended as requested."""
-    return deletion.get("status") == (Status.PLANNED if deletion.get("dry_run") else Status.DELETED)
+    wanted = Status.EMPTIED if deletion.get("mode") == Mode.EMPTY else Status.DELETED
+    return deletion.get("status") == (Status.PLANNED if deletion.get("dry_run") else wanted)
 
 
 def cancelled(deletion: Mapping[str, Any]) -> bool:
@@ -351,10 +352,12 @@ class Waiter:
             return []
         numbers = common.progress_text(deletion.get("progress") or {})
         message = one_line(deletion.get("message") or deletion.get("reason") or "")
+        if unselected := sum(row.get("unselected") or 0 for row in deletion.get("counts") or ()):
+            numbers += f", not selected {unselected}"
         lines = [f"{name}: {one_line(status)} after {duration(self._elapsed())}; {numbers}"]
+        planned = status == Status.PLANNED and deletion.get("mode") in DELETING_MODES
         table = []
-        if status in (Status.LEFTOVERS, Status.PLANNED):
-            planned = status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE
+        if status in (Status.LEFTOVERS, Status.PLANNED, Status.EMPTIED):
             table = left_table(deletion, planned)
         if message:
             # The table has the details of a long message.
@@ -364,9 +367,9 @@ class Waiter:
             lines.append(f"    INCOMPLETE: {one_line(incomplete.get('message') or '')}")
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
-        if status in (Status.LEFTOVERS, Status.PLANNED):
+        if status in (Status.LEFTOVERS, Status.PLANNED) or (status == Status.EMPTIED and table):
             lines.append(f"    List all resources with: {common.LEFTOVERS.format(**known)}")
-            if status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE:
+            if planned:
                 lines.append(f"    See the plan with: {common.PLAN.format(**known)}")
         elif not good:
             lines.append(f"    See more with: {common.SHOW.format(**known)}")
@@ -449,9 +452,9 @@ def _to_retry(watched: Sequence[WatchedDeletion]) -> dict[str, str]:
 def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:
     """Return a table of the resources left of each type.
 
-    :param planned: whether the deletion is a dry run of a cascade, which deletes those that are merely present
+    :param planned: whether the deletion is a dry run of a mode that deletes those that are merely present
     """
-    rows = []
+    rows, selected = [], True
     for row in deletion.get("counts") or ():
         unknown = row.get("outcome") == Outcome.UNKNOWN
         remaining = row.get("remaining") or 0
@@ -459,13 +462,17 @@ def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:
             continue
         kept = planned and row.get("reason") not in (None, "", Reason.PRESENT)
         why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown or kept else ""
+        if unselected := row.get("unselected") or 0:
+            selected = False
+            other = "" if row.get("reason") == Reason.NOT_SELECTED else why
+            why = f"{unselected} not selected" + (f"; {other}" if other else "")
         # An unknown number is not shown as 0.
         names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
         rows.append([*names, "?" if unknown and not remaining else remaining, why])
     if not rows:
         return []
     head = ["Region", "Service", "Type", "Found" if planned else "Left"]
-    head.append("Not known, or not all deleted, because" if planned else "Not known because")
+    head.append("Not known because" if selected and not planned else "Not known, or not all deleted, because")
     width = len(head) if any(row[-1] for row in rows) else len(head) - 1
     table = prettytable.PrettyTable(head[:width])
     table.align = "l"

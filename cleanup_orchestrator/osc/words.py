@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _DELETE = "openstack project delete --async"
+_PURGE = "openstack project purge"
 _COMMAND = "openstack project deletion"
 
 #: By call of the API: the command.
@@ -42,7 +43,17 @@ _PHRASES = (
     ("set include_subtree", "use --include-subtree"),
     ("include_subtree", "--include-subtree"),
     ("needs allow_unknown", "needs --not-yet"),
-    ("needs mode cascade, and no dry run", "needs --cascade, without --dry-run"),
+    ("needs mode cascade or empty, and no dry run", f"needs '{_PURGE}' or --cascade, without --dry-run"),
+    ("needs mode empty: the other modes remove the project", f"needs '{_PURGE}': other deletions remove the project"),
+    ("needs another mode: mode empty covers one project", f"cannot be used with '{_PURGE}', which covers one project"),
+    ("mode empty keeps the project", "a purge keeps the project"),
+    ("of mode cascade", "of a cascade"),
+    ("of mode empty", "of a purge"),
+    ("of mode report", "of a report"),
+    ("'selection' names no service", "--service or --type names no service"),
+    ("'selection' names no resource type", "--type names no resource type"),
+    ("'selection'", "what --service, --type, --tag, --created-before or --older-than selects"),
+    ("with plan_id:", "with --plan:"),
     ("(POST /v1/deletions, mode cascade)", f"('{_DELETE} --cascade')"),
     ("'counts' of the deletion has their number", f"'{_COMMAND} show' has their number"),
     ("request one with mode cascade", "request one with --cascade"),

@@ -30,7 +30,7 @@ def deletion(project, status="accepted", **fields):
         "purpose": "",
     }
     progress |= fields.pop("progress", {})
-    final = status in ("deleted", "leftovers", "planned", "cancelled", "failed")
+    final = status in ("deleted", "emptied", "leftovers", "planned", "cancelled", "failed")
     stalled = fields.pop("stalled", False)
     condition = {
         "type": "stalled",
@@ -48,13 +48,14 @@ def deletion(project, status="accepted", **fields):
         "project_name": project["name"],
         "domain_id": project["domain_id"],
         "mode": "report",
+        "selection": {"services": [], "types": [], "tags": [], "created_before": None} | fields.pop("selection", {}),
         "dry_run": False,
         "status": status,
         "reason": "",
         "message": "",
         "attempt": 1,
         "cancellable": not final,
-        "retryable": status not in ("deleted", "planned", "cancelled", "cancelling"),
+        "retryable": status not in ("deleted", "emptied", "planned", "cancelled", "cancelling"),
         "user_id": "u1",
         "user_name": "admin",
         "request_id": REQUEST_ID,
@@ -377,7 +378,13 @@ class Cloud:
         if project is None:
             return self.error(404, "project_not_found", f"There is no project {body['project_id']}.")
         states = self.scripts.get(project["id"], [{"status": "accepted"}])
-        asked = {"mode": body["mode"], "dry_run": body["dry_run"], "include_subtree": "include_subtree" in body}
+        selection = {"services": [], "types": [], "tags": [], "created_before": None} | body.get("selection", {})
+        asked = {
+            "selection": selection,
+            "mode": body["mode"],
+            "dry_run": body["dry_run"],
+            "include_subtree": "include_subtree" in body,
+        }
         id_ = self.add_deletion(project, *states, **asked)
         return 202, {"deletion": self.step(id_)}, {"Location": f"{self.url}{CLEANUP}/v1/deletions/{id_}"}
 

@@ -883,6 +883,7 @@ COMMANDS = [
     "project orphan scan create",
     "project orphan scan list",
     "project orphan scan show",
+    "project purge",
 ]
 
 

@@ -12,7 +12,9 @@ from cleanup_orchestrator.osc import project_delete, words
 
 API = Path(words.__file__).parents[1] / "api"
 #: What only a program that calls the API needs: a field, a call, a path.
-REST = re.compile(r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)+'|include_subtree|allow_unknown|mode cascade")
+REST = re.compile(
+    r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)+'|include_subtree|allow_unknown|mode (cascade|empty)"
+)
 
 
 def texts():
@@ -74,7 +76,23 @@ def test_each_field_has_an_option_or_is_an_option(name):
         ("'created_since' must be a time in UTC", "--since must be a time in UTC"),
         ("'types' has x, which cannot be forced", "--type has x, which cannot be forced"),
         ("'sort' must be key:asc", "--sort must be key:asc"),
-        ("'plan_id' needs mode cascade, and no dry run", "--plan needs --cascade, without --dry-run"),
+        (
+            "'plan_id' needs mode cascade or empty, and no dry run",
+            "--plan needs 'openstack project purge' or --cascade, without --dry-run",
+        ),
+        (
+            "plan a cannot be used: it is of mode cascade, and the request is of mode empty; make a new dry run",
+            "plan a cannot be used: it is of a cascade, and the request is of a purge; make a new dry run",
+        ),
+        (
+            "'selection' names no service of this cloud; did you mean network?",
+            "--service or --type names no service of this cloud; did you mean network?",
+        ),
+        (
+            "'selection' names no resource type of this cloud; GET /v1/services lists them",
+            "--type names no resource type of this cloud; 'openstack project deletion service list' lists them",
+        ),
+        ("'created_before' must be a time in UTC", "--created-before must be a time in UTC"),
         (
             "Ask the origin of the lien to have it removed: DELETE /v1/liens/{id}",
             "Ask the origin of the lien to have it removed: 'openstack project deletion lien delete'",
