@@ -101,8 +101,11 @@ def _younger_parts(context: SweepContext) -> Mapping[str, str]:
         return {}
     found: dict[str, str] = {}
     for one in _parts(context.related):
-        if not one.type.created or one.type.token is not context.type.token:
-            continue  # its age is not known: it goes with its whole
+        if not one.type.created:
+            continue  # its service does not say how old it is: it goes with its whole
+        if one.type.token is not context.type.token:
+            found[""] = f"when its {one.name} was created cannot be read with the same token"
+            continue
         for part in _own(one, context.connection):
             created = created_at(one.type, part.data)
             if created is not None and created >= context.selection.created_before:

@@ -202,7 +202,6 @@ def part(shelf, attribute="whole", **values):
         ({"whole": "one", "created_at": YOUNG, "project_id": "them"}, {}, True),  # it does not go with ours
         ({"whole": "one", "created_at": YOUNG}, {"keep": (lambda *_: "it is Nova's",)}, True),
         ({"whole": "one", "created_at": YOUNG}, {"created": ""}, True),
-        ({"whole": "one", "created_at": YOUNG}, {"token": Token.PROJECT}, True),
         ({"whole": "one"}, {}, True),
     ],
 )
@@ -214,6 +213,16 @@ def test_a_resource_goes_with_its_parts_unless_one_is_too_young(row, values, del
         assert "its part p, which would be deleted with it, was created at 2026-11-01T00:00:00Z" in (
             result.leftovers[0].message
         )
+
+
+def test_a_resource_stays_if_the_age_of_its_parts_cannot_be_read_with_its_token():
+    shelf = Shelf(one={"created_at": OLD})
+    result = swept(shelf, OLDER, related=[part(Shelf(p={"whole": "one", "created_at": OLD}), token=Token.PROJECT)])
+    assert shelf.deletes == []
+    assert result.leftovers[0].message == "when its part was created cannot be read with the same token"
+    swept(shelf, TAGGED, related=[part(Shelf(), token=Token.PROJECT)])
+    swept(shelf, OLDER, related=[part(Shelf(), token=Token.PROJECT, created="")])
+    assert shelf.deletes == ["one"]
 
 
 def test_a_young_part_that_does_not_name_its_whole_may_be_of_any():
