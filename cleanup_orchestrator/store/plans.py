@@ -27,15 +27,19 @@ class Plans(Repository):
     """Reads the results of dry runs, which do not change after their end."""
 
     @retry_transient
-    def planned(self, plan_id: str, region: str, service: str, type_: str) -> frozenset[str]:
-        """Return the ids of a type that a plan says are to be deleted."""
+    def planned(self, plan_id: str, region: str, service: str, type_: str, parts: bool = False) -> frozenset[str]:
+        """Return the ids of a type that a plan says are to be deleted.
+
+        :param parts: also those that are not selected, and so are deleted only together with what they are parts of
+        """
         table = t.leftovers.c
+        reasons = (Reason.PRESENT, Reason.NOT_SELECTED) if parts else (Reason.PRESENT,)
         query = sa.select(table.resource_id).where(
             table.deletion_id == plan_id,
             table.region == region,
             table.service == service,
             table.type == type_,
-            table.reason == str(Reason.PRESENT),
+            table.reason.in_(map(str, reasons)),
         )
         with self._database.read() as c:
             return frozenset(c.execute(query).scalars())

@@ -190,14 +190,17 @@ class StepContext:
             return self.clouds.service_session(guard)
         return self.clouds.admin_session(guard)
 
-    def planned(self, service: str, type_: ResourceType) -> frozenset[str] | None:
+    def planned(self, service: str, type_: ResourceType, parts: bool = False) -> frozenset[str] | None:
         """Return the ids of a type in the plan that the deletion is bound to.
 
         ``None``: no plan limits the type. No plan has project settings: they are deleted when nothing else is left.
+
+        :param parts: whether they are parts of the step's type: those that are not selected go with it, too
         """
         if not self.deletion.plan_id or type_.project_setting:
             return None
-        planned: frozenset[str] = self.store.planned(self.deletion.plan_id, self.step.region, service, type_.name)
+        place = (self.deletion.plan_id, self.step.region, service, type_.name)
+        planned: frozenset[str] = self.store.planned(*place, parts=parts)
         return planned
 
     def related_types(self, type_: ResourceType, project: ProjectDefinition) -> list[RelatedType]:
@@ -214,7 +217,7 @@ class StepContext:
                     dataclasses.replace(project, options=options),
                     whole,
                     attribute,
-                    None if whole else self.planned(service.service_type, other),
+                    None if whole else self.planned(service.service_type, other, parts=True),
                 )
             )
         return found

@@ -29,16 +29,31 @@ def unselected_by(context: SweepContext) -> Unselected:
     selection, type_ = context.selection, context.type
     if not selection or type_.project_setting:
         return lambda _resource: None
+    along = _goes_along(context)
     if not context.type_selected:
-        return lambda _resource: "its type is not selected"
+        return lambda _resource: f"its type is not selected{along}"
     younger = _younger_parts(context)
 
     def unselected(resource: Resource) -> str | None:
         row = resource.data
-        lack = _lacks(selection, _tags(type_, row), created_at(type_, row))
+        tags, created = _tags(type_, row), created_at(type_, row)
+        lack = _lacks(selection, tags, created)
+        if lack and not tags.issuperset(selection.tags):
+            lack += along
         return lack or younger.get(resource.id) or younger.get("")
 
     return unselected
+
+
+def _goes_along(context: SweepContext) -> str:
+    """Return with what resources are deleted although they are not selected, as text; empty: with nothing."""
+    own = context.name.rpartition(".")[0]
+    wholes = [
+        one.name
+        for one in context.related
+        if one.whole and context.selection.has_type(one.name.rpartition(".")[0] or own, one.type.name)
+    ]
+    return f": deleted only with its {' or '.join(wholes)}" if wholes else ""
 
 
 def changed(context: SweepContext, listed: Row, shown: Row) -> str | None:

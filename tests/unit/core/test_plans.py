@@ -440,9 +440,9 @@ class Record:
     def __init__(self):
         self.asked = []
 
-    def planned(self, *place):
+    def planned(self, *place, parts=False):
         self.asked.append(place)
-        return frozenset({"a"})
+        return frozenset({"a", "aside"} if parts else {"a"})
 
 
 @pytest.mark.parametrize(
@@ -458,6 +458,14 @@ def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, project_
     type_ = dataclasses.replace(PARTS, project_setting=project_setting)
     assert task.planned("network", type_) == expected
     assert task.store.asked == ([(PLAN, "R1", "network", "part")] if expected is not None else [])
+
+
+def test_the_parts_of_what_a_plan_deletes_are_in_it_although_they_are_not_selected():
+    from cleanup_orchestrator.worker.steps.context import StepContext
+
+    task = object.__new__(StepContext)
+    task.deletion, task.step, task.store = deletion(plan_id=PLAN), sweep_step("network.network"), Record()
+    assert task.planned("network", PARTS, parts=True) == {"a", "aside"}
 
 
 def test_the_plugin_contract_has_no_plan():

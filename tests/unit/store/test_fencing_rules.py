@@ -396,8 +396,10 @@ def test_a_plan_has_the_ids_of_one_type_in_one_region_that_are_to_go(store):
         store.save(loaded, applied.deletion, applied.steps)
         held = store.claim(step.id, "w", 3600)[1]
         rows = [Leftover(f"{step.region}-{step.type}", "", Reason.PRESENT), Leftover("kept", "", Reason.KEPT)]
+        rows.append(Leftover("aside", "", Reason.NOT_SELECTED))
         assert store.finish(held, StepResult(Outcome.LEFTOVERS, "present", found=2, leftovers=tuple(rows)))
     assert store.planned(record.id, "R1", "network", "port") == {"R1-port"}
+    assert store.planned(record.id, "R1", "network", "port", parts=True) == {"R1-port", "aside"}
     assert store.planned("another", "R1", "network", "port") == frozenset()
 
 

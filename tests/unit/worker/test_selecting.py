@@ -231,6 +231,23 @@ def test_a_young_part_that_does_not_name_its_whole_may_be_of_any():
     assert shelf.deletes == []
 
 
+@pytest.mark.parametrize(
+    ("selection", "name", "said"),
+    [
+        (Selection(types=("network.part",)), "part", "its type is not selected: deleted only with its part"),
+        (Selection(services=("dns",)), "dns.zone", "its type is not selected: deleted only with its dns.zone"),
+        (Selection(types=("network.other",)), "part", "its type is not selected"),
+        (TAGGED, "part", "it does not have the tag 'temporary': deleted only with its part"),
+        (OLDER, "part", "it was created at 2026-11-01T00:00:00Z"),
+    ],
+)
+def test_an_unselected_part_says_that_it_goes_with_a_selected_whole(selection, name, said):
+    shelf = Shelf(one={"created_at": YOUNG})
+    whole = dataclasses.replace(part(Shelf(), name=name.rpartition(".")[2]), name=name, whole=True)
+    result = sweeps.inventory(shelf.type(), None, US, name=NAME, selection=selection, related=[whole])
+    assert [one.message for one in result.leftovers] == [said]
+
+
 def test_parts_go_with_a_tagged_whole_without_a_list_of_them():
     class Silent(Shelf):
         def list(self, *_):
