@@ -37,6 +37,7 @@ MOVES: dict[tuple[Status, Status], By] = {
     (S.INVENTORY, S.FAILED): By.ENGINE,
     (S.INVENTORY, S.CANCELLING): By.USER,
     (S.RECOVERABLE, S.INVENTORY): By.ENGINE,  # backwards: another inventory, right before the first delete
+    (S.RECOVERABLE, S.FAILED): By.ENGINE,  # empty: another client deleted the project that is kept
     (S.RECOVERABLE, S.CANCELLING): By.USER,
     (S.DELETING, S.VERIFYING): By.ENGINE,
     (S.DELETING, S.FAILED): By.ENGINE,

@@ -197,6 +197,16 @@ def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_
     assert [w for w in world.writes[before:] if w[0] == "network.port"] == []
 
 
+def test_a_project_that_another_client_deletes_during_the_recovery_window_fails_at_once():
+    day = datetime.timedelta(days=1)
+    world = emptying(PORT, rules=Rules(recovery_window=day)).finds("network.port")
+    world.run(until=Status.RECOVERABLE)
+    world.deletion = dataclasses.replace(world.deletion, project_gone_at=world.now)
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == ("project_gone", False)
+    assert world.now - T0 < day
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_locked(dry_run):
     world = emptying(PORT, selection=Selection(types=("network.prot",)), dry_run=dry_run)
