@@ -34,7 +34,7 @@ from cleanup_orchestrator.core.conditions import QUEUE
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
-from cleanup_orchestrator.core.rounds import Round, drive, found_empty, summary
+from cleanup_orchestrator.core.rounds import Progress, Round, drive, found_empty, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
@@ -209,13 +209,17 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         if not d.dry_run and not d.project_gone_at and not _access_settled(view, plan):
             return ()
         return (OpenRound(RoundPurpose.INVENTORY),)
-    progress = drive(round_, plan)
+    progress = Progress(over=True) if view.giving_back else drive(round_, plan)
     if failed := view.survey_failed:
         plan.drop()
         return plan.end(Status.FAILED, failed.reason, failed.message)
     if not progress.over:
         return ()
     found = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))
+    if d.mode is Mode.EMPTY and not d.dry_run and (round_.lien_unknown or view.giving_back):
+        # Without these lists nothing is deleted, and the users of a project that stays are not locked out for ever.
+        text = "nothing is deleted, because a type that may raise a lien could not be listed: "
+        return plan.end(Status.LEFTOVERS, StatusReason.UNKNOWN, text + found)
     if d.dry_run:
         liens = "".join(f"; a deletion would be refused: {lien}" for lien in d.liens[:NAMED_LIENS])
         conclusion = conditions.planned(view)

@@ -111,6 +111,11 @@ class Round:
         return not (self.view.unplanned or self.results(Outcome.LEFTOVERS) or self.results(Outcome.UNKNOWN))
 
     @property
+    def lien_unknown(self) -> bool:
+        """Whether a type that may raise a lien, selected or not, could not be listed."""
+        return any(s.outcome is Outcome.UNKNOWN and self.may_raise_lien(s) for s in self.subjects)
+
+    @property
     def protected(self) -> Step | None:
         """A step whose write the never-delete list withheld."""
         refused = (s for s in self.subjects if s.reason == Reason.PROJECT_PROTECTED)
@@ -149,7 +154,8 @@ class Round:
 
         Project settings never keep an empty project from its removal. No token can be had for a project that is gone.
         """
-        waits_indefinitely = self.view.waits_indefinitely or self.may_raise_lien(step)
+        lien = self.may_raise_lien(step) and self.view.deletion.mode is not Mode.EMPTY
+        waits_indefinitely = self.view.waits_indefinitely or lien
         return (
             waits_indefinitely
             and not step.project_setting

@@ -197,6 +197,17 @@ def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_
     assert [w for w in world.writes[before:] if w[0] == "network.port"] == []
 
 
+@pytest.mark.parametrize("selection", [EVERYTHING, Selection(services=("compute",))])
+def test_a_type_that_may_raise_a_lien_and_cannot_be_listed_does_not_lock_the_users_out_for_ever(selection):
+    world = emptying(SERVER, PORT, selection=selection, rules=Rules(lien_types=frozenset({"network.port"})))
+    world.answers["compute.server"] = lambda _: left("s1")
+    world.answers["network.port"] = lambda _: CLEAR if world.step("release").state is StepState.DONE else UNKNOWN
+    assert world.run() is Status.LEFTOVERS
+    assert "may raise a lien" in world.deletion.message
+    assert not world.deletion.has_changes
+    assert all(purpose is not RoundPurpose.DELETE for _, purpose in world.writes)
+
+
 def test_a_project_that_another_client_deletes_during_the_recovery_window_fails_at_once():
     day = datetime.timedelta(days=1)
     world = emptying(PORT, rules=Rules(recovery_window=day)).finds("network.port")
