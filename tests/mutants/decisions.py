@@ -21,6 +21,42 @@ WINDOWS = "cleanup_orchestrator/core/maintenance_windows.py"
 BACKOFF = "cleanup_orchestrator/core/backoff.py"
 
 MUTATIONS = (
+    # ------------------------------------------------------------------------------------- projects that are emptied
+    Mutation(
+        "An emptied project waits for ever for a type that may raise a lien",
+        ROUNDS,
+        "self.may_raise_lien(step) and self.view.deletion.mode is not Mode.EMPTY",
+        "self.may_raise_lien(step)",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "An emptied project goes on to its deletes without the list of a type that may raise a lien",
+        DECIDE,
+        "not d.dry_run and (round_.lien_unknown or view.giving_back)",
+        "not d.dry_run and view.giving_back",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "An emptied project that is gone in the recovery window cannot end",
+        TRANSITIONS,
+        "    (S.RECOVERABLE, S.FAILED): By.ENGINE,  # empty: another client deleted the project that is kept\n",
+        "",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "A project is listed again while it is given back",
+        VERIFYING,
+        "Progress(over=True) if view.giving_back else drive(round_, plan)",
+        "drive(round_, plan)",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "Unplanned resources of a project that stays lose what they need",
+        ORDERING,
+        "(not kept and only_unplanned(step, round_))",
+        "only_unplanned(step, round_)",
+        tests("core/empty"),
+    ),
     # -------------------------------------------------------------------------------------------------------- dry runs
     Mutation(
         "A dry run that did not see everything says nothing of it",

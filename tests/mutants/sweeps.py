@@ -10,6 +10,7 @@ CALLS = "cleanup_orchestrator/worker/sweep/calls.py"
 EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
+SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
 MARKS = "cleanup_orchestrator/worker/sweep/keep_marks.py"
@@ -394,6 +395,42 @@ MUTATIONS = (
         'foreign = [blocker for blocker in found if blocker["owner"] != project.id]',
         'foreign = [blocker for blocker in found if blocker["owner"] == project.id]',
         tests("plugins/declared_calls"),
+    ),
+    # ----------------------------------------------------------------------------------------------- the selection
+    Mutation(
+        "What was created at the very time of the selection is deleted",
+        SELECTING,
+        "return None if created < selection.created_before",
+        "return None if created <= selection.created_before",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "What does not say when it was created counts as old",
+        SELECTING,
+        '        return "its service does not say when it was created"\n',
+        "        return None\n",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "One tag of a selection is enough",
+        SELECTING,
+        "if missing := sorted(set(selection.tags) - tags):",
+        "if (missing := sorted(set(selection.tags) - tags)) and len(missing) == len(selection.tags):",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource that lost its tag since it was listed is deleted",
+        DELETING,
+        "            if why := changed(context, resource.data, current.data):\n",
+        "            if why := None:\n",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource that lost its tag since it was listed is stopped",
+        STOPPING,
+        "if exclusions.protected(current) or changed(context, resource.data, current.data):",
+        "if exclusions.protected(current):",
+        tests("worker/selecting"),
     ),
     # ---------------------------------------------------------------------------------------------------- keep marks
     Mutation(
