@@ -227,11 +227,12 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         return (*conclusion, Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, found + liens + missing))
     if d.mode is Mode.REPORT:
         return _after_report(round_, plan, found)
-    if waiting := _wait_before_deleting(view):
-        return waiting
-    on_hold = _hold_before_deleting(round_, plan)
-    if on_hold is not None:
-        return on_hold
+    if d.mode is not Mode.EMPTY or not round_.found_nothing:  # a project that is kept is not locked for no delete
+        if waiting := _wait_before_deleting(view):
+            return waiting
+        on_hold = _hold_before_deleting(round_, plan)
+        if on_hold is not None:
+            return on_hold
     if not d.project_gone_at and round_.found_nothing:
         # A delete round would list the same types once more, delete nothing, and prove nothing: the inventories of the
         # verification do, and they go back to deleting if they find something. Of a project that is gone, the delete

@@ -77,6 +77,15 @@ def test_a_project_that_was_not_locked_completely_says_so_at_its_end():
     assert "not locked completely" in world.deletion.message
 
 
+def test_a_project_of_which_nothing_is_selected_is_not_locked_for_the_recovery_window():
+    rules = Rules(recovery_window=datetime.timedelta(days=7))
+    world = emptying(SERVER, PORT, selection=NETWORK, rules=rules)
+    world.answers["compute.server"] = lambda _: kept("s1")
+    assert world.run() is Status.EMPTIED
+    assert "recoverable" not in passed(world)
+    assert world.now - T0 < datetime.timedelta(hours=1)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
