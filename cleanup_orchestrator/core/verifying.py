@@ -83,7 +83,9 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
         return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found + _needed_by_others(round_))
     if d.mode is Mode.EMPTY:  # its users wait for the project: they clear what is left, and retry
         reason = StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN
-        return plan.end(Status.LEFTOVERS, reason, found + _needed_by_others(round_))
+        needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
+        refused = f"; nothing more was deleted: {needs.message}, and a retry waits for that" if needs else ""
+        return plan.end(Status.LEFTOVERS, reason, found + refused + _needed_by_others(round_))
     plan.needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
     if plan.needs:
         return ()

@@ -86,6 +86,13 @@ def test_a_project_of_which_nothing_is_selected_is_not_locked_for_the_recovery_w
     assert world.now - T0 < datetime.timedelta(hours=1)
 
 
+def test_a_report_says_that_an_approval_was_missing():
+    world = emptying(PORT, rules=Rules(approval_resources=2)).finds("network.port", lambda _: left("r1", "r2", "r3"))
+    assert world.run() is Status.LEFTOVERS
+    assert "3 left in network.port; nothing more was deleted: " in world.deletion.message
+    assert world.deletion.message.endswith("a second person has to approve it, and a retry waits for that")
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
