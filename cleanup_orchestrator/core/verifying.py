@@ -22,6 +22,7 @@ from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Or
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 
@@ -120,6 +121,9 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
         return _drain_again(view, plan)
     if d.empty_inventories >= _needed(d, view.rules):
         if d.mode is Mode.EMPTY:
+            if lost := unmatched(d.selection, view.steps):
+                text = f"the catalog does not have {', '.join(lost)} any more, which the selection names: unknown"
+                return plan.end(Status.LEFTOVERS, StatusReason.NOT_IN_CATALOG, text)
             return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
         if d.origin is Origin.NOTICED:
             text = "another client deleted the project, and none of its members' resources is left"

@@ -234,6 +234,14 @@ def test_a_project_that_another_client_deletes_during_the_recovery_window_fails_
     assert world.now - T0 < day
 
 
+def test_a_selected_type_that_its_service_does_not_have_any_more_is_unknown():
+    world = emptying(PORT, SERVER, selection=Selection(types=("compute.server", "network.port")))
+    world.run(until=Status.VERIFYING)
+    del world.steps["network.port"]
+    assert world.run() is Status.LEFTOVERS
+    assert world.deletion.reason == "not_in_catalog" and "network.port" in world.deletion.message
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_locked(dry_run):
     world = emptying(PORT, selection=Selection(types=("network.prot",)), dry_run=dry_run)
