@@ -14,11 +14,12 @@ import sqlalchemy.exc
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Condition, Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import Surveyed
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store, database, tables
@@ -749,3 +750,45 @@ def test_abandoned_leftovers_stay_when_no_plugin_declares_their_type_any_more(st
     record = forced(store)
     surveying(store, record, catalog={("R1", "block-storage")})
     assert len(store.leftovers(record.id, 10, abandoned=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        EVERYTHING,
+        Selection(services=("network", "block-storage")),
+        Selection(types=("compute.server",), tags=("ünïcødé 🗑", "a,b", "'\"%_\\")),
+        Selection(created_before=datetime.datetime(2026, 11, 1, 2, 3, 4, 5)),
+    ],
+)
+def test_a_selection_is_read_as_it_was_written(store, selection):
+    record = create(store, mode=Mode.EMPTY, selection=selection)
+    assert record.selection == selection
+    assert store.get(record.id).selection == selection
+    assert store.load(record.id)[0].selection == selection
+    assert store.list(Page(10))[0].selection == selection
+    ended = store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    assert store.get(record.id).selection == ended.selection == selection
+    again = store.save(ended, move(ended, Status.ACCEPTED, By.USER, T0, "retry"))
+    assert (again.attempt, store.get(record.id).selection) == (2, selection)
+
+
+def test_the_unselected_resources_of_a_step_are_counted_and_read(store):
+    record = create(store, mode=Mode.EMPTY, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
+    step = store.claim(dispatched(store, record).id, "w", 60)[1]
+    rows = (Leftover("a", "", Reason.NOT_SELECTED, "its type is not selected"), Leftover("b", "", Reason.PRESENT))
+    assert store.finish(step, StepResult(Outcome.LEFTOVERS, "present", found=2, leftovers=rows))
+    [read] = [s for s in store.steps(record.id) if s.id == step.id]
+    assert (read.remaining, read.unselected) == (2, 1)
+    assert {row.leftover.id: row.leftover.reason for row in store.leftovers(record.id, 10)} == {
+        "a": Reason.NOT_SELECTED,
+        "b": Reason.PRESENT,
+    }
+
+
+def test_an_emptied_project_counts_as_a_cascade_of_the_day_and_frees_its_project(store):
+    first = create(store, mode=Mode.EMPTY, user_id="u")
+    store.save(first, dataclasses.replace(first, status=Status.EMPTIED))
+    second = create(store, user_id="u")
+    assert store.load(second.id)[0].cascades_before == 1
+    assert store.live(first.project_id).id == second.id
