@@ -1,6 +1,6 @@
 """Defects that the tests have to notice: see ``python -m tests.mutants --help``."""
 
-from tests.mutants import calls, conformance, decisions, doors, plugins, protocol, records, sweeps, workers
+from tests.mutants import calls, conformance, decisions, doors, plugins, protocol, records, selections, sweeps, workers
 from tests.mutants.mutation import Mutation
 
 #: Every mutation, by what it breaks.
@@ -14,4 +14,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *doors.MUTATIONS,
     *conformance.MUTATIONS,
     *protocol.MUTATIONS,
+    *selections.MUTATIONS,
 )

@@ -479,7 +479,7 @@ MUTATIONS = (
     Mutation(
         "No delete waits for the inventory of a type that may raise a lien",
         ROUNDS,
-        "waits_indefinitely = self.view.waits_indefinitely or self.may_raise_lien(step)",
+        "waits_indefinitely = self.view.waits_indefinitely or lien",
         "waits_indefinitely = self.view.waits_indefinitely",
         tests("core/plugin_liens"),
     ),

@@ -363,7 +363,7 @@ MUTATIONS = (
     Mutation(
         "A plan has the ids of what it keeps, too",
         PLANS,
-        "            table.reason == str(Reason.PRESENT),\n",
+        "            table.reason.in_(map(str, reasons)),\n",
         "",
         tests("store/fencing_rules"),
     ),

@@ -1,0 +1,181 @@
+"""Defects in mode ``empty``: what is selected, what stays, and how the project is given back."""
+
+from tests.mutants.mutation import Mutation, tests
+
+DECIDE = "cleanup_orchestrator/core/decide.py"
+DEPENDENCIES = "cleanup_orchestrator/core/dependencies.py"
+GUARD = "cleanup_orchestrator/core/guard.py"
+ROUNDS = "cleanup_orchestrator/core/rounds.py"
+SELECTION = "cleanup_orchestrator/core/selection.py"
+VERIFYING = "cleanup_orchestrator/core/verifying.py"
+PLANS = "cleanup_orchestrator/store/plans.py"
+RECORDS = "cleanup_orchestrator/store/records.py"
+DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
+LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
+ORDER = "cleanup_orchestrator/worker/sweep/order.py"
+SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
+STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
+
+MUTATIONS = (
+    Mutation(
+        "A project that is kept may be disabled and removed",
+        GUARD,
+        "if facts.deletion.mode is Mode.EMPTY and (last or settings):",
+        "if facts.deletion.mode is Mode.EMPTY and settings:",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "The settings of a project that is kept may be deleted",
+        GUARD,
+        "if facts.deletion.mode is Mode.EMPTY and (last or settings):",
+        "if facts.deletion.mode is Mode.EMPTY and last:",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "Types are listed after a project was given back",
+        VERIFYING,
+        "progress = Progress(over=True) if view.giving_back else drive(round_, plan)",
+        "progress = drive(round_, plan)",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "A project is emptied although a selected type is not listed any more",
+        VERIFYING,
+        "if lost := unmatched(d.selection, view.steps):",
+        "if lost := ():",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "What a type that is not selected may need is deleted",
+        DEPENDENCIES,
+        "    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))",
+        "    return confirmed_gone(step, round_) or only_staying(step, round_)",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "What unplanned resources may need is deleted in a project that is kept",
+        DEPENDENCIES,
+        "    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))",
+        "    return confirmed_gone(step, round_) or only_unplanned(step, round_)",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "A type with selected and other leftovers counts as one without selected ones",
+        ROUNDS,
+        "return step.outcome is Outcome.LEFTOVERS and 0 < step.unselected == step.remaining",
+        "return step.outcome is Outcome.LEFTOVERS and 0 < step.unselected",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "A project is locked for the recovery window although nothing is selected",
+        DECIDE,
+        "if d.mode is not Mode.EMPTY or not round_.found_nothing:",
+        "if True:",
+        tests("core/empty"),
+    ),
+    Mutation(
+        "A selection of services has the types of all services",
+        SELECTION,
+        "if not self.by_type or service in self.services:",
+        "if not self.types or service in self.services:",
+        tests("core/empty worker/selecting"),
+    ),
+    Mutation(
+        "A resource that has one of the selected tags is selected",
+        SELECTING,
+        "if missing := sorted(set(selection.tags) - tags):",
+        "if not tags & set(selection.tags) and (missing := sorted(set(selection.tags))):",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource of an unknown age is old enough",
+        SELECTING,
+        "    if created is None:\n        return",
+        "    if False:\n        return",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource that was created at the given time is selected",
+        SELECTING,
+        "return None if created < selection.created_before else",
+        "return None if created <= selection.created_before else",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A time with an offset is read as UTC",
+        SELECTING,
+        "return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found",
+        "return found.replace(tzinfo=None)",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource is deleted with a part that is too young",
+        SELECTING,
+        'return lack or younger.get(resource.id) or younger.get("")',
+        'return lack or younger.get("")',
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A resource is deleted with parts of an age that cannot be read",
+        SELECTING,
+        'found[""] = f"when its',
+        'found["-"] = f"when its',
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "The selection is not compared right before the delete",
+        DELETING,
+        "if why := changed(context, resource.data, current.data):",
+        "if why := None:",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "The selection is not compared right before the stop",
+        STOPPING,
+        " or changed(context, resource.data, current.data)",
+        "",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "A truncated list of unselected resources says that nothing is selected",
+        LISTING,
+        "if aside and context.type_selected:",
+        "if False:",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "What a resource that stays refers to is deleted",
+        DELETING,
+        "if needed := referred.needed(context, found, first.blocked):",
+        "if needed := {}:",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "What a resource in use refers to is deleted",
+        ORDER,
+        "stay = {one.id: one for one in blocked}",
+        "stay = {one.id: one for one in blocked if one.reason is Reason.NOT_SELECTED}",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "The parts of what a plan deletes are not in it if they are not selected",
+        PLANS,
+        "(Reason.PRESENT, Reason.NOT_SELECTED) if parts else (Reason.PRESENT,)",
+        "(Reason.PRESENT,)",
+        tests("store/fencing_rules"),
+    ),
+    Mutation(
+        "A plan has what it does not select",
+        PLANS,
+        "(Reason.PRESENT, Reason.NOT_SELECTED) if parts else (Reason.PRESENT,)",
+        "(Reason.PRESENT, Reason.NOT_SELECTED)",
+        tests("store/fencing_rules"),
+    ),
+    Mutation(
+        "A stored selection is read as everything",
+        RECORDS,
+        'Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING',
+        "EVERYTHING",
+        tests("functional/test_store"),
+    ),
+)
