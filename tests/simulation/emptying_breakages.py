@@ -68,8 +68,9 @@ def _tags_are_not_read_again_before_a_stop() -> Iterator[Patch]:
     yield stopping, "changed", lambda *_: None
 
 
-def _unselected_leftovers_are_as_unplanned_ones() -> Iterator[Patch]:
-    yield dependencies, "only_unplanned", dependencies.only_staying
+def _leftovers_that_stay_satisfy_an_edge() -> Iterator[Patch]:
+    gone, staying = dependencies.confirmed_gone, dependencies.only_staying
+    yield dependencies, "_satisfies", lambda step, round_, _kept: gone(step, round_) or staying(step, round_)
 
 
 def _removes_the_project() -> Iterator[Patch]:
@@ -109,7 +110,7 @@ BREAKAGES: dict[str, Breakage] = {
         _tags_are_not_read_again_before_a_stop, "it is not selected", _stopping
     ),
     "what unselected resources may need is deleted": Breakage(
-        _unselected_leftovers_are_as_unplanned_ones, "needs it, and stays", _with_snapshots
+        _leftovers_that_stay_satisfy_an_edge, "needs it, and stays", _with_snapshots
     ),
     "a project that is kept is removed": Breakage(_removes_the_project, "the deletion keeps the project", _emptying),
     "a project is emptied after one inventory": Breakage(

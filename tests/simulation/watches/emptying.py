@@ -55,12 +55,17 @@ class Emptying(Watch):
             self.promises.fail(f"{label}: {staying} needs it, and stays")
 
     def _staying(self, thing: Thing) -> str:
-        """Return a resource that is not selected and needs another one; empty: there is none.
+        """Return a resource that is not selected, or not in the plan, and needs another one; empty: there is none.
 
         ``Needs`` watches what servers use, and a service refuses to delete a network with ports.
         """
         needing = self.cloud.there(thing.region, _ON.get(thing.type, ""))
-        return next((t.id for t in needing if t.on == thing.id and not self.cloud.selects(t)), "")
+        return next((t.id for t in needing if t.on == thing.id and not self._goes(t)), "")
+
+    def _goes(self, thing: Thing) -> bool:
+        """Whether a resource is to be deleted."""
+        planned = not self.plan.bound or thing.id in self.promises.planned
+        return self.cloud.selects(thing) and planned
 
     # -- inventories
     def finished(self, thread: Thread) -> None:
