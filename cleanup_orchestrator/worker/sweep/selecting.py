@@ -14,6 +14,8 @@ from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
+_FIRST = datetime.datetime(2000, 1, 1)
+
 #: Returns why a resource is not selected; ``None`` if it is.
 Unselected = Callable[[Resource], "str | None"]
 
@@ -95,7 +97,10 @@ def created_at(type_: ResourceType, row: Row) -> datetime.datetime | None:
 
 
 def moment(value: Any) -> datetime.datetime | None:
-    """Return a time of a service: text in ISO 8601, in UTC unless it says otherwise, or seconds since 1970."""
+    """Return a time of a service: text in ISO 8601, in UTC unless it says otherwise, or seconds since 1970.
+
+    Nothing in a cloud is older than ``_FIRST``. Some services write such a time for one that they do not know.
+    """
     try:
         if isinstance(value, str) and not value.isdigit():
             found = datetime.datetime.fromisoformat(value.strip())
@@ -105,7 +110,8 @@ def moment(value: Any) -> datetime.datetime | None:
             found = datetime.datetime.fromtimestamp(float(value), datetime.UTC)
         else:
             return None
-        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        return found if found >= _FIRST else None
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 

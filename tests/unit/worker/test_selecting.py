@@ -71,6 +71,7 @@ def reasons(result):
         ("1793491200", BEFORE),
         (BEFORE, BEFORE),
         (BEFORE.replace(tzinfo=datetime.UTC), BEFORE),
+        *((unknown, None) for unknown in ("0", 1, "0001-01-01T00:00:00", "1970-01-01T00:00:00Z", "20261127")),
         *((nothing, None) for nothing in (None, "", 0, True, False, "yesterday", "Sun, 01 Nov 2026 00:00:00 GMT")),
         *((nothing, None) for nothing in ([], {}, "9999-99-99", 1e30, float("nan"), "0001-01-01T00:00:00+23:59")),
     ],
