@@ -146,13 +146,16 @@ SELECTION = {
     "type": "object",
     "properties": {
         "services": _about(
-            {"type": "array", "maxItems": 100, "items": SERVICE_TYPE},
+            {"type": "array", "minItems": 1, "maxItems": 100, "items": SERVICE_TYPE},
             "Types of services, aliases of them, or names of OpenStack projects. All their resources are selected.",
         ),
         "types": _about(
-            {"type": "array", "maxItems": 200, "items": TYPE_NAME}, "Resource types such as ``compute.server``."
+            {"type": "array", "minItems": 1, "maxItems": 200, "items": TYPE_NAME},
+            "Resource types such as ``compute.server``.",
         ),
-        "tags": _about({"type": "array", "maxItems": 50, "items": TEXT}, "A resource must have all of these tags."),
+        "tags": _about(
+            {"type": "array", "minItems": 1, "maxItems": 50, "items": TEXT}, "A resource must have all of these tags."
+        ),
         "created_before": _about(
             {**TIME, "type": ["string", "null"]}, "A resource must have been created before this time."
         ),
@@ -335,6 +338,8 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
             expected = f"may have at most {error.validator_value} characters"
         case "minLength":
             expected = "must not be empty"
+        case "minItems":
+            expected = "must not have an empty list: it would select everything; leave the criterion out for that"
         case "maxItems":
             expected = "may be given only once" if error.validator_value == 1 else "has too many items"
         case _ if field == "sort":
