@@ -104,8 +104,8 @@ MUTATIONS = (
     Mutation(
         "A time with an offset is read as UTC",
         SELECTING,
-        "return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found",
-        "return found.replace(tzinfo=None)",
+        "found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found",
+        "found = found.replace(tzinfo=None)",
         tests("worker/selecting"),
     ),
     Mutation(
