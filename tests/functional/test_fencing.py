@@ -457,6 +457,9 @@ OWN_CLOCK = {
     "plugins/compute/servers.py": "the same",
     "plugins/orchestration/stacks.py": "how long a stack has been deleting: who is fast asks for it once more",
     "plugins/identity.py": "a trust that Keystone lists although it has expired: it goes with the project either way",
+    "plugins/database/common.py": "how long a state has not changed: a fast clock resets sooner what goes anyway",
+    "plugins/reservation.py": "which leases begin soon: earlier by far more than the clocks of hosts differ",
+    "cmd/plugin_live.py": "a time of creation in the future: with a margin for clocks, and only a finding of a check",
 }
 
 

@@ -126,7 +126,7 @@ def list_what_is_to_come(connection, project):
 
 def list_ages(connection, project):
     """List, and take the age in seconds for the time of creation."""
-    return ({**row, "created_at": 86_400} for row in LIST.rows(connection, project))
+    return ({**row, "created_at": 1_000_000_000} for row in LIST.rows(connection, project))
 
 
 def list_everything(connection, project):
@@ -200,7 +200,7 @@ LIES = {
     "names no time of creation": ({"created": "born_at"}, "created", "is listed without 'born_at'"),
     "takes a name for a time": ({"created": "name"}, "created", "which is neither ISO 8601 nor seconds since 1970"),
     "takes another time for it": ({"list": list_what_is_to_come}, "created", "which is in the future"),
-    "takes an age for a time": ({"list": list_ages}, "created", "= '86400', which is before 2010"),
+    "takes an age for a time": ({"list": list_ages}, "created", "= '1000000000', which is before 2010"),
     "reads the first page only": (
         {"list": dataclasses.replace(LIST, paging=Paging.NONE)},
         "pages",

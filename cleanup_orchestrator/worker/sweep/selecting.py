@@ -14,7 +14,7 @@ from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-_FIRST = datetime.datetime(2000, 1, 1)
+_EPOCH, _FIRST = datetime.datetime(1970, 1, 1), datetime.datetime(2000, 1, 1)
 
 #: Returns why a resource is not selected; ``None`` if it is.
 Unselected = Callable[[Resource], "str | None"]
@@ -107,7 +107,7 @@ def moment(value: Any) -> datetime.datetime | None:
         elif isinstance(value, datetime.datetime):
             found = value
         elif value and not isinstance(value, bool):
-            found = datetime.datetime.fromtimestamp(float(value), datetime.UTC)
+            found = _EPOCH + datetime.timedelta(seconds=float(value))
         else:
             return None
         found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 PROJECT, OTHER = "11111111111111111111111111111111", "22222222222222222222222222222222"
 #: Users with the project of their token, and their role. The password is the name.
 USERS = {"admin": (OTHER, "admin"), "member": (OTHER, "member")}
+CREATED = "2026-01-31T12:00:00Z"
 PAGE = 100  #: rows of a page, if the request has no limit
 
 
@@ -15,7 +16,8 @@ def rows(kind, count, **values):
     """Return rows of the project, and one of another project."""
     owners = [PROJECT] * count + [OTHER]
     return [
-        {"id": f"{kind}-{n:04}", "name": f"the {n}th", "project_id": owner, **values} for n, owner in enumerate(owners)
+        {"id": f"{kind}-{n:04}", "name": f"the {n}th", "project_id": owner, "created_at": CREATED, **values}
+        for n, owner in enumerate(owners)
     ]
 
 
