@@ -56,10 +56,15 @@ def none(what: str, found: rows.Rows) -> None:
 
 
 def test_no_exception_is_made_for_a_table_that_is_not_there(full_cloud):
-    """An exception without a table would hide rows if a table of that name were added later."""
+    """An exception without a table would hide rows if a table of that name were added later.
+
+    Services that this cloud does not have, such as Tacker, have exceptions, too.
+    """
     known = set(rows.read(full_cloud).tables)
+    databases = {database for database, _table in known}
     places = {(kept.database, kept.table) for kept in rows.KEPT} | set(rows.VOLATILE) | set(rows.PART_OF)
-    assert places <= known, places - known
+    here = {place for place in places if place[0] in databases}
+    assert here and here <= known, here - known
 
 
 def test_the_filled_project_has_something_in_every_service(job, filled_projects, full_cloud):
