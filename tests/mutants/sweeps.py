@@ -8,6 +8,7 @@ VALUES = "cleanup_orchestrator/plugins/values.py"
 VERDICTS = "cleanup_orchestrator/plugins/verdicts.py"
 CALLS = "cleanup_orchestrator/worker/sweep/calls.py"
 EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
+PARTS = "cleanup_orchestrator/worker/sweep/parts.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
@@ -303,7 +304,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Parts of other projects count as unplanned",
-        EXCLUSIONS,
+        PARTS,
         "own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
         "own = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
         tests("core/plans"),

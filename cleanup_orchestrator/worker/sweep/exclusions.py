@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import Resource, pick
+from cleanup_orchestrator.plugins.base import Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, KeepMarks
+from cleanup_orchestrator.worker.sweep.parts import own_parts, whole_id
 from cleanup_orchestrator.worker.sweep.selecting import unselected_by
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def protected_by(context: SweepContext) -> Forbids:
             continue
         for resource, why in marked:
             text = f"its {one.name} {resource.id}, which would be deleted with it, is kept: {why}"
-            by_part[_whole_id(resource, one.attribute)] = text
+            by_part[whole_id(resource, one.attribute)] = text
 
     def forbids(resource: Resource) -> str | None:
         if why := next((str(why) for why in (rule(resource, project) for rule in type_.protect) if why), None):
@@ -67,7 +68,7 @@ def protected_by(context: SweepContext) -> Forbids:
         if why := marks.why(type_, resource.data):
             return f"{why}: {SET_BY}"
         for attribute, kept in wholes:
-            id_ = _whole_id(resource, attribute)
+            id_ = whole_id(resource, attribute)
             if id_ in kept or (kept and not id_):
                 return kept.get(id_) or next(iter(kept.values()))
         return by_part.get(resource.id) or by_part.get("")
@@ -92,9 +93,11 @@ def unplanned_by(context: SweepContext) -> Forbids:
         if one.type.token is not context.type.token:
             by_part[""] = f"whether its {one.name} is in the plan cannot be read with the same token"
             continue
-        for resource in _unplanned_parts(one, context.connection):
+        for resource in own_parts(one, context.connection):
+            if resource.id in (one.planned or ()):
+                continue
             text = f"its {one.name} {resource.id}, which would be deleted with it, is not in the plan"
-            by_part[_whole_id(resource, one.attribute)] = text
+            by_part[whole_id(resource, one.attribute)] = text
 
     def unplanned(resource: Resource) -> str | None:
         if resource.id not in planned:
@@ -104,24 +107,8 @@ def unplanned_by(context: SweepContext) -> Forbids:
     return unplanned
 
 
-def _unplanned_parts(related: RelatedType, connection: Connection) -> list[Resource]:
-    """Return the project's resources of a related type that are not in the plan.
-
-    Resources that would not be deleted are left out.
-    """
-    type_, project = related.type, related.project
-    own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
-    new = (resource for resource in own if resource.id not in (related.planned or ()))
-    return [resource for resource in new if not any(rule(resource, project) for rule in type_.keep)]
-
-
 def _marked(related: RelatedType, connection: Connection, marks: KeepMarks) -> list[tuple[Resource, str]]:
     """Return a related type's resources with a keep mark, of any owner, and why."""
     type_ = related.type
     resources = list_resources(type_, connection, related.project)
     return [(resource, why) for resource in resources if (why := marks.why(type_, resource.data))]
-
-
-def _whole_id(part: Resource, attribute: str) -> str:
-    """Return the id of the whole that a part names; empty if it names none."""
-    return str(pick(part.data, attribute) or "") if attribute else ""

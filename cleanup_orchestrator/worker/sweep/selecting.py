@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.plugins.base import Resource, ResourceType, Row, pick
-from cleanup_orchestrator.worker.sweep.calls import list_resources
-from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
-
-if TYPE_CHECKING:
-    from openstack.connection import Connection
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.parts import own_parts, whole_id
 
 _EPOCH, _FIRST = datetime.datetime(1970, 1, 1), datetime.datetime(2000, 1, 1)
 
@@ -112,7 +109,7 @@ def moment(value: Any) -> datetime.datetime | None:
             return None
         found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
         return found if found >= _FIRST else None
-    except (TypeError, ValueError, OverflowError, OSError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -121,26 +118,17 @@ def _younger_parts(context: SweepContext) -> Mapping[str, str]:
     if context.selection.created_before is None:
         return {}
     found: dict[str, str] = {}
-    for one in _parts(context.related):
+    for one in context.related:
+        if one.whole or one.type.project_setting:
+            continue
         if not one.type.created:
             continue  # its service does not say how old it is: it goes with its whole
         if one.type.token is not context.type.token:
             found[""] = f"when its {one.name} was created cannot be read with the same token"
             continue
-        for part in _own(one, context.connection):
+        for part in own_parts(one, context.connection):
             created = created_at(one.type, part.data)
             if created is not None and created >= context.selection.created_before:
                 text = f"its {one.name} {part.id}, which would be deleted with it, was created at {_time(created)}"
-                found[str(pick(part.data, one.attribute) or "") if one.attribute else ""] = text
+                found[whole_id(part, one.attribute)] = text
     return found
-
-
-def _parts(related: Sequence[RelatedType]) -> list[RelatedType]:
-    return [one for one in related if not one.whole and not one.type.project_setting]
-
-
-def _own(related: RelatedType, connection: Connection) -> list[Resource]:
-    """Return the project's resources of a related type that are not kept."""
-    type_, project = related.type, related.project
-    own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
-    return [resource for resource in own if not any(rule(resource, project) for rule in type_.keep)]
