@@ -76,8 +76,14 @@ def _unknown(name: str, wanted: Mapping[str, str], names: Collection[str]) -> Ap
     """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
     what = {"region": "region", "service": "service", "type": "resource type"}[name]
     text = f"'{name}' names no {what} of {'that service' if name == 'type' and 'service' in wanted else 'this cloud'}"
-    if similar := difflib.get_close_matches(wanted[name], sorted({*names} - {""}), 3):
-        text += f"; did you mean {' or '.join(similar)}?"
-    else:
-        text += "; GET /v1/services lists them"
+    text += f"; {hint(wanted[name], names)}"
     return ApiError(400, "invalid_query", text, field=name)
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """Return which known names are similar to a wrong one, or where the names are listed.
+
+    It does not repeat the name, which can be long or secret.
+    """
+    similar = difflib.get_close_matches(name, sorted({*known} - {""}), 3)
+    return f"did you mean {' or '.join(similar)}?" if similar else "GET /v1/services lists them"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import names, schemas
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.cloud.catalog import by_any_name
@@ -49,7 +48,5 @@ def _check(context: ApiContext, selection: Selection) -> None:
 
 
 def _unknown(what: str, name: str, known: Collection[str]) -> ApiError:
-    """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
-    similar = difflib.get_close_matches(name, sorted(known), 3)
-    hint = f"did you mean {' or '.join(similar)}?" if similar else "GET /v1/services lists them"
-    return schemas.invalid_field("selection", f"names no {what} of this cloud; {hint}")
+    """Return the error that names similar ones."""
+    return schemas.invalid_field("selection", f"names no {what} of this cloud; {names.hint(name, known)}")
