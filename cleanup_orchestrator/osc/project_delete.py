@@ -9,7 +9,7 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import arguments, common, confirm, request, usage, wait
+from cleanup_orchestrator.osc import common, confirm, request, usage, wait
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
@@ -70,28 +70,11 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             help="Delete all resources of the project (default: only report them)",
         )
         group.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="Only list what the same request would delete, without any change",
-        )
-        group.add_argument(
             "--include-subtree",
             action="store_true",
             help="Also delete all projects below, each by a deletion of its own (default: refuse if there are any)",
         )
-        group.add_argument(
-            "--plan",
-            metavar="<plan>",
-            type=arguments.given,
-            help="Delete only what this dry run (ID) of the same project found",
-        )
-        group.add_argument(
-            "--plan-hash",
-            metavar="<hash>",
-            type=arguments.given,
-            help="Refuse if the plan has another hash ('project deletion plan show')",
-        )
-        group.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
+        request.add_plan_options(group, "Delete only what this dry run (ID) of the same project found")
         request.add_wait_options(group, "the deletion has ended")
         return parser
 
@@ -128,9 +111,8 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         request.check_wait_options(parsed_args)
         identity = self.app.client_manager.sdk_connection.identity
         mode = Mode.CASCADE if parsed_args.cascade else Mode.REPORT
+        request.check_plan_options(parsed_args)
         plan, plan_hash = parsed_args.plan, parsed_args.plan_hash
-        if plan_hash and not plan:
-            raise usage.UsageError("--plan-hash needs --plan; nothing was deleted")
         if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1 or parsed_args.include_subtree):
             text = "--plan needs --cascade, and exactly one project without --include-subtree; nothing was deleted"
             raise usage.UsageError(text)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import arguments, common, confirm, request, selection, usage, wait
+from cleanup_orchestrator.osc import common, confirm, request, selection, usage, wait
 
 
 class PurgeProject(request.Requesting):
@@ -48,24 +48,9 @@ class PurgeProject(request.Requesting):
         parser.add_argument("projects", metavar="<project>", nargs="+", help="Project(s) to purge (name or ID)")
         parser.add_argument("--domain", metavar="<domain>", help="Domain that the projects are in (name or ID)")
         selection.add_options(parser.add_argument_group("selection", "without these options, everything is selected"))
-        parser.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="Only list what the same request would delete, without any change",
+        request.add_plan_options(
+            parser, "Delete only what this dry run (ID) of the same project found, with its selection"
         )
-        parser.add_argument(
-            "--plan",
-            metavar="<plan>",
-            type=arguments.given,
-            help="Delete only what this dry run (ID) of the same project found, with its selection",
-        )
-        parser.add_argument(
-            "--plan-hash",
-            metavar="<hash>",
-            type=arguments.given,
-            help="Refuse if the plan has another hash ('project deletion plan show')",
-        )
-        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         parser.add_argument(
             "--async",
             action="store_true",
@@ -102,8 +87,7 @@ def _check(parsed_args: argparse.Namespace, selected: bool) -> None:
 
     :param selected: whether an option selects resources
     """
-    if parsed_args.plan_hash and not parsed_args.plan:
-        raise usage.UsageError("--plan-hash needs --plan; nothing was deleted")
+    request.check_plan_options(parsed_args)
     if not parsed_args.plan:
         return
     if selected:

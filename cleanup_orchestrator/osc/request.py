@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import common, usage, wait
+from cleanup_orchestrator.osc import arguments, common, usage, wait
 from cleanup_orchestrator.sdk import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
@@ -30,6 +30,32 @@ def add_wait_options(parser: Any, until: str) -> None:
         action="store_true",
         help="Stop waiting, with exit code 3, when something blocks a deletion that only a person can clear",
     )
+
+
+def add_plan_options(parser: Any, plan: str) -> None:
+    """Add --dry-run, --plan, --plan-hash and --yes.
+
+    :param plan: the help of --plan
+    """
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="Only list what the same request would delete, without any change",
+    )
+    parser.add_argument("--plan", metavar="<plan>", type=arguments.given, help=plan)
+    parser.add_argument(
+        "--plan-hash",
+        metavar="<hash>",
+        type=arguments.given,
+        help="Refuse if the plan has another hash ('project deletion plan show')",
+    )
+    parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
+
+
+def check_plan_options(parsed_args: argparse.Namespace) -> None:
+    """Refuse the hash of a plan without a plan."""
+    if parsed_args.plan_hash and not parsed_args.plan:
+        raise usage.UsageError("--plan-hash needs --plan; nothing was deleted")
 
 
 def check_wait_options(parsed_args: argparse.Namespace) -> None:

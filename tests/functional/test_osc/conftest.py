@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import io
 import json
 import logging
 import os
@@ -41,6 +42,24 @@ def stub_cloud():
     made = stub.Cloud()
     yield made
     made.close()
+
+
+@pytest.fixture
+def demo(stub_cloud):
+    """The project of most tests."""
+    return stub_cloud.add_project("demo")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Make the standard input a terminal at which the user types something."""
+
+    def typing(words):
+        made = io.StringIO(words)
+        made.isatty = lambda: True
+        monkeypatch.setattr("sys.stdin", made)
+
+    return typing
 
 
 @pytest.fixture

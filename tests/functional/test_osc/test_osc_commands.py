@@ -40,11 +40,6 @@ EVENTS = [
 ]
 
 
-@pytest.fixture
-def demo(stub_cloud):
-    return stub_cloud.add_project("demo")
-
-
 class TestList:
     def test_all_pages(self, openstack, stub_cloud, demo):
         ids = [stub_cloud.add_deletion(demo, "deleted") for _ in range(5)]

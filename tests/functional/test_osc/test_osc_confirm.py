@@ -1,7 +1,5 @@
 """At a terminal, what cannot be undone is named and confirmed; scripts are not asked."""
 
-import io
-
 import pytest
 
 from tests.functional.test_osc import stub
@@ -20,23 +18,6 @@ PLAN = {
         {"region": "R1", "service": "image", "type": "image", "delete": 0},
     ],
 }
-
-
-@pytest.fixture
-def demo(stub_cloud):
-    return stub_cloud.add_project("demo")
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """Make the standard input a terminal at which the user types something."""
-
-    def typing(words):
-        made = io.StringIO(words)
-        made.isatty = lambda: True
-        monkeypatch.setattr("sys.stdin", made)
-
-    return typing
 
 
 def asked(cloud):

@@ -7,11 +7,6 @@ import pytest
 WHY = ("--origin", "billing", "--reason", "the last invoice is open")
 
 
-@pytest.fixture
-def demo(stub_cloud):
-    return stub_cloud.add_project("demo")
-
-
 def create(openstack, *args):
     return openstack("project", "deletion", "lien", "create", *WHY, *args)
 

@@ -5,11 +5,6 @@ import pytest
 from tests.functional.test_osc import stub
 
 
-@pytest.fixture
-def demo(stub_cloud):
-    return stub_cloud.add_project("demo")
-
-
 def gone(cloud, *projects):
     for project in projects:
         del cloud.projects[project["id"]]

@@ -1,7 +1,6 @@
 """``openstack project purge``: deletes what is selected, and keeps the project."""
 
 import datetime
-import io
 
 import pytest
 
@@ -12,23 +11,6 @@ PURGE = ("project", "purge")
 BEFORE = "2026-11-01T00:00:00Z"
 CHOSEN = {"services": ["nova"], "types": ["network.port"], "tags": ["old", "test"], "created_before": BEFORE}
 OPTIONS = ["--service", "nova", "--type", "network.port", "--tag", "old", "--tag", "test", "--created-before", BEFORE]
-
-
-@pytest.fixture
-def demo(stub_cloud):
-    return stub_cloud.add_project("demo")
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """Make the standard input a terminal at which the user types something."""
-
-    def typing(words):
-        made = io.StringIO(words)
-        made.isatty = lambda: True
-        monkeypatch.setattr("sys.stdin", made)
-
-    return typing
 
 
 def bodies(cloud):
