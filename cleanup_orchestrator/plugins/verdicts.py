@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -111,3 +112,17 @@ def refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Blo
     :raises Refused: naming every blocker that is not the project's
     """
     refuse(verdict_naming(project, what, [b for b in blockers if b["owner"] != project.id]))
+
+
+def seconds_since(time: object) -> float | None:
+    """Return the seconds since a time of a service: ISO 8601, in UTC unless it says otherwise.
+
+    :returns: ``None`` if it cannot be read
+    """
+    try:
+        at = datetime.datetime.fromisoformat(str(time))
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=datetime.UTC)
+    return (datetime.datetime.now(datetime.UTC) - at).total_seconds()

@@ -453,11 +453,9 @@ def test_the_tables_above_have_every_method_of_the_store_that_writes(store):
 OWN_CLOCK = {
     "monitoring/metrics.py": "when this host was started, by its own clock: a figure, and nothing is decided by it",
     "cloud/session.py": "a Retry-After with a date, from a service that sends no Date of its own",
-    "plugins/block_storage/common.py": "how long a state has not changed: a fast clock resets sooner what goes anyway",
-    "plugins/compute/servers.py": "the same",
+    "plugins/verdicts.py": "how long a state has not changed: a fast clock resets sooner what goes anyway",
     "plugins/orchestration/stacks.py": "how long a stack has been deleting: who is fast asks for it once more",
     "plugins/identity.py": "a trust that Keystone lists although it has expired: it goes with the project either way",
-    "plugins/database/common.py": "how long a state has not changed: a fast clock resets sooner what goes anyway",
     "plugins/reservation.py": "which leases begin soon: earlier by far more than the clocks of hosts differ",
     "cmd/plugin_live.py": "a time of creation in the future: with a margin for clocks, and only a finding of a check",
 }

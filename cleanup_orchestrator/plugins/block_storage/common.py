@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from cleanup_orchestrator.plugins.base import (
     refuse,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -117,13 +117,7 @@ def _quiet_for(row: Row) -> float:
 
     Cinder's times are UTC.
     """
-    try:
-        changed = datetime.datetime.fromisoformat(str(row.get("updated_at") or row["created_at"]))
-    except (KeyError, ValueError):
-        return 0.0
-    if changed.tzinfo is None:
-        changed = changed.replace(tzinfo=datetime.UTC)
-    return (datetime.datetime.now(datetime.UTC) - changed).total_seconds()
+    return seconds_since(row.get("updated_at") or row.get("created_at")) or 0.0
 
 
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:

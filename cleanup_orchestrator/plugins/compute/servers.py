@@ -26,6 +26,7 @@ from cleanup_orchestrator.plugins.base import (
     exceptions,
     knows_microversion,
 )
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -226,11 +227,8 @@ def force_server(connection: Connection, project: ProjectDefinition, server: Res
 
 
 def _stuck(row: Row) -> bool:
-    try:
-        changed = datetime.datetime.fromisoformat(str(row["updated"]))
-    except (KeyError, ValueError):
-        return False
-    return datetime.datetime.now(datetime.UTC) - changed > STUCK
+    quiet = seconds_since(row.get("updated"))
+    return quiet is not None and quiet > STUCK.total_seconds()
 
 
 def _action(connection: Connection, server: Resource, body: Row) -> None:

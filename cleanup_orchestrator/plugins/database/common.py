@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
 )
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -62,14 +62,8 @@ def own_instances(connection: Connection, project: ProjectDefinition) -> list[Ro
 
 def is_quiet(row: Row, project: ProjectDefinition) -> bool:
     """Return whether a row has not changed for ``reset_after``. Trove's times are UTC."""
-    try:
-        changed = datetime.datetime.fromisoformat(str(row.get("updated") or row["created"]))
-    except (KeyError, ValueError):
-        return False
-    if changed.tzinfo is None:
-        changed = changed.replace(tzinfo=datetime.UTC)
-    age = datetime.datetime.now(datetime.UTC) - changed
-    return age.total_seconds() >= int(project.options.get("reset_after", _RESET_AFTER))
+    quiet = seconds_since(row.get("updated") or row.get("created"))
+    return quiet is not None and quiet >= int(project.options.get("reset_after", _RESET_AFTER))
 
 
 def describe_status(resource: Resource, project: ProjectDefinition) -> str | None:
