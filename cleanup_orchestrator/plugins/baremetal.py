@@ -355,9 +355,10 @@ SERVICE = Service(
             source="GET /v1/nodes?lessee=X, PUT /v1/nodes/UUID/states/provision; ironic common/policy.py, "
             "conductor/manager.py (_do_node_tear_down), common/neutron.py, common/cinder.py (get_client)",
             note="A node that the project leases, in a state in which it has an instance. The node stays. Ironic lets "
-            "an admin of the lessee undeploy it whoever has deployed it, and then deletes its allocation, also another "
-            "project's. So the allocation, the owner of the node, and Nova's server of this id are looked at first. "
-            "Undeploying cleans the disks only if Ironic is configured so.",
+            "an admin of the lessee undeploy it, also if another project has deployed it. Ironic then deletes the "
+            "allocation of the node, also that of another project. So the plugin looks first at the allocation, the "
+            "owner of the node, and Nova's server of this id. Undeploying cleans the disks only if Ironic is "
+            "configured so.",
         ),
         _type(
             "allocation",

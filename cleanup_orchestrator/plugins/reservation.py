@@ -107,7 +107,7 @@ def _deleting(lease: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _protect_servers(lease: Resource, project: ProjectDefinition) -> str | None:
-    """Protect leases of hosts and servers: Blazar would delete all servers there, whoever owns them."""
+    """Protect leases of hosts and servers: Blazar would delete all servers there, also those of other projects."""
     if project.options["delete_compute_leases"]:
         return None
     if all(each["resource_type"] == _FLOATING_IP for each in _reservations(lease.data)):

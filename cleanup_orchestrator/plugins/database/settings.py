@@ -1,4 +1,7 @@
-"""Trove: configuration groups and modules, whose owners it shows to nobody, or to members of the project alone."""
+"""Trove: configuration groups and modules.
+
+Trove does not show the owner of a configuration group. It shows the owner of a module only to members of its project.
+"""
 
 from __future__ import annotations
 
