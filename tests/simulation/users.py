@@ -109,6 +109,8 @@ class Users:
                         getattr(self, f"_{what}")()
                     return
                 except ApiError as refused:
+                    if refused.code == "invalid_body":
+                        self._promises.fail(f"the users' request {what!r} is malformed: {refused}")
                     if refused.code != "conflict":
                         simulation.note(f"refused: {refused.code}")
                         return
@@ -148,8 +150,7 @@ class Users:
         began, before = simulation.effects, self._promises.latest()
         body: dict[str, Any] = {"project_id": PROJECT, "mode": str(plan.mode), "dry_run": plan.dry_run}
         if chosen := selection(plan):
-            criteria = chosen.to_dict()
-            body["selection"] = {name: criteria[name] for name in ("services", "types", "tags")}
+            body["selection"] = {name: values for name, values in chosen.to_dict().items() if values}
         try:
             self._call(self._deletions.create, **body, include_subtree=bool(plan.tree))
         except ApiError as refused:
