@@ -316,10 +316,10 @@ class _TypeCheck:
 
     def _empty(self) -> _Said:
         project = dataclasses.replace(
-            self.project, id=uuid.uuid4().hex, name="", member_ids=(), gone=self.type.token is Token.PROJECT
+            self.project, id=uuid.uuid4().hex, name="", member_ids=(), gone=self.type.token.scoped
         )
         type_ = self.type.for_missing_project(project.gone)
-        if type_.token is Token.PROJECT:
+        if type_.token.scoped:
             return Answer.NOT_CHECKED, "it is listed with a token of the project, and there is none of another project"
         asked = self._ask(lambda: self._read(type_, self.tokens.admin, project))
         if asked.refused:
@@ -335,7 +335,7 @@ class _TypeCheck:
 
     def _proof(self, listed: _Listed) -> _Said:
         type_, member, proof = self.type, self.tokens.member, self.type.proof
-        if type_.token is Token.PROJECT:
+        if type_.token.scoped:
             return Answer.NOT_CHECKED, "a list with a token of the project needs no proof"
         if proof is not None:
             asked = self._ask(lambda: admin.prove(proof, self.connection, self.project))

@@ -31,7 +31,7 @@ class Reason(StrEnum):
     KEPT = "kept"  #: not the user's, or deleted with its parent; only a plan lists each of them
     WAIVED = "waived"  #: an admin waived the service: it is not listed
     NO_PROJECT_TOKEN = "no_project_token"  #: no token that is scoped into the project can be obtained
-    NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
+    NO_JANITOR = "no_janitor"  #: its list or its delete needs the janitor, which has no usable token for the project
     NO_SERVICE_TOKEN = "no_service_token"  #: there is no token that may be sent to services that speak the protocol
     UNREADABLE_NAME = "unreadable_name"  #: its service cannot read a token with a name that is not Latin-1
     DRAIN_HELD = "drain_held"  #: of the closing: the drain held at each moment until the project was disabled

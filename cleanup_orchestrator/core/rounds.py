@@ -37,7 +37,7 @@ def keeps_last_result(deletion: Deletion, step: Step) -> bool:
 
     Such a step is in no round any more, and no step waits for it.
     """
-    if deletion.closed_at is None or step.token is not Token.PROJECT:
+    if deletion.closed_at is None or not step.token.scoped:
         return False
     proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
     return step.project_setting or (done(step, deletion.since_round) and proven)
@@ -170,7 +170,7 @@ class Round:
 
     def out_of_reach(self, step: Step) -> bool:
         """Whether a step never gets an answer, as the project or its token is gone."""
-        needs_it = step.token is Token.PROJECT or step.reason == Reason.PROJECT_GONE
+        needs_it = step.token.scoped or step.reason == Reason.PROJECT_GONE
         return self.view.deletion.project_gone_at is not None and needs_it
 
     @functools.cached_property
@@ -323,10 +323,11 @@ def _survey_again(survey: Step, plan: ActionPlan) -> None:
 def _restore_access(round_: Round, plan: ActionPlan) -> None:
     """Run the access step again if sweeps got no token of the project.
 
-    The project may be enabled again by now, or the role was removed.
+    The project may be enabled again by now, or the role was removed. A type that is listed with the janitor's token may
+    have joined the catalog since the janitor's role was decided.
     """
     view = round_.view
-    missing = any(done(s, view.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in round_.subjects)
+    missing = any(done(s, view.deletion.round) and _lacks_token(s) for s in round_.subjects)
     if not view.waits_indefinitely or not missing or view.deletion.project_gone_at is not None:
         return
     access = view.task(StepKind.ACCESS)
@@ -334,6 +335,12 @@ def _restore_access(round_: Round, plan: ActionPlan) -> None:
         plan.follow(access)
     elif access.finished_at is not None:
         plan.dispatch_at(access, access.finished_at + view.rules.heartbeat)
+
+
+def _lacks_token(step: Step) -> bool:
+    """Whether a sweep got no token that the access step may provide."""
+    no_list = step.token is Token.MEMBER and step.outcome is Outcome.UNKNOWN
+    return step.reason == Reason.NO_PROJECT_TOKEN or (no_list and step.reason == Reason.NO_JANITOR)
 
 
 def summary(leftovers: list[Step], unknown: list[Step]) -> str:

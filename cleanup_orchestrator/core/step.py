@@ -62,7 +62,15 @@ class Token(StrEnum):
 
     ADMIN = "admin"  #: the orchestrator's own project, with an owner filter
     PROJECT = "project"  #: a token that is scoped into the project under deletion
+    #: The janitor's token, which is scoped into the project and is no admin's: to an admin the service does not show
+    #: what is the project's. Without a janitor, and in a dry run, it is the token of ``PROJECT``.
+    MEMBER = "member"
     SERVICE = "service"  #: a token of the user of ``[protocol]``, which has the role ``service`` and is no admin
+
+    @property
+    def scoped(self) -> bool:
+        """Whether it is scoped into the project, so that there is none once the project is disabled or gone."""
+        return self in (Token.PROJECT, Token.MEMBER)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

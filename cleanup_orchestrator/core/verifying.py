@@ -24,7 +24,7 @@ from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 
 #: Results of the removal that do not change with time: the project is given back, and a person decides.
 REMOVAL_REFUSED = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
@@ -218,7 +218,7 @@ def _last_scoped_lists(view: Snapshot) -> str:
     """Name the types that cannot be listed any more once the project is disabled."""
     d = view.deletion
     listed = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
-    scoped = sorted({s.name for s in listed if s.token is Token.PROJECT})
+    scoped = sorted({s.name for s in listed if s.token.scoped})
     if not scoped:
         return ""
     when = "behind the drain" if d.drained_at else "while others still got tokens"

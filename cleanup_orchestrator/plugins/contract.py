@@ -135,7 +135,8 @@ class ResourceType:
     #: one, with no role on the project. A report names each, with ``describe``. It never is a leftover, does not make
     #: an inventory non-empty, and no type waits for it. Only for what is worth nothing without the project.
     informational: bool = False
-    #: False: the service says that it lacks the type. Any answer but True and False is an error.
+    #: False: the service says that it lacks the type. Any answer but True and False is an error. A type with
+    #: ``Token.MEMBER`` is asked with the orchestrator's own token, too.
     available: Callable[[Connection, ProjectDefinition], bool] | None = None
     proof: Rest | None = None  #: called before a list is believed; see :attr:`Service.proof`
     unfiltered: str = ""  #: why the list call carries no owner filter, where it does not

@@ -25,7 +25,7 @@ def _done(since: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
 #: The condition of ``rounds.keeps_last_result``, without force.
 _KEEPS_LAST_RESULT = sa.and_(
     _D.closed_at.is_not(None),
-    _S.token == str(Token.PROJECT),
+    _S.token.in_([str(token) for token in Token if token.scoped]),
     sa.or_(_S.project_setting.is_(True), sa.and_(_done(_D.since_round), _S.outcome == str(Outcome.CLEAR))),
 )
 #: The condition of ``guard.early``.

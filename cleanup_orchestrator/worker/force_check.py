@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.step import Step, StepKind, Token
+from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.errors import WriteRefused, classify
 from cleanup_orchestrator.plugins.base import NOTHING, Refused
 from cleanup_orchestrator.worker.context import WorkerContext
@@ -41,7 +41,7 @@ def _check(worker: WorkerContext, deletion: Deletion, step: Step) -> None:
     type_ = worker.registry.find(step.service, step.type).for_missing_project(project.gone)
     if type_.may_force is None:
         return
-    if type_.token is Token.PROJECT:
+    if type_.token.scoped:
         session = worker.clouds.project_session(deletion.project_id, only_on_nothing)
     else:
         session = worker.clouds.admin_session(only_on_nothing)

@@ -25,6 +25,11 @@ from cleanup_orchestrator.cloud.catalog import OWNS_NOTHING
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, Reason, ResourceType, Rest, Sdk, Service, Token
 
+_TOKENS = {
+    Token.ADMIN: "of the orchestrator's own project",
+    Token.MEMBER: "the janitor's, scoped into the project. Without a janitor, and in a dry run: that of the "
+    "orchestrator's user, scoped into the project",
+}
 _DEPTH = 4  # how many calls deep a hook's helpers are read for what it may refuse
 
 INDEX = """\
@@ -262,7 +267,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     owner = f"``{type_.owner}``"
     if type_.owner == SCOPED:
         owner = "not shown: the service lists only the resources of the token's project"
-    token = "of the orchestrator's own project" if type_.token is Token.ADMIN else "scoped into the project"
+    token = _TOKENS.get(type_.token, "scoped into the project")
     if type_.for_missing_project(gone=True).token is not type_.token:
         token += "; of the orchestrator's own project if Keystone does not know the project any more"
     if type_.unreadable is not None:

@@ -22,7 +22,7 @@ from keystoneauth1.session import Session
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
-from cleanup_orchestrator.core.step import StepResult, Token
+from cleanup_orchestrator.core.step import StepResult
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from tests.cloud import filler, rows
@@ -264,7 +264,7 @@ class Sweeper:
         results = {}
         for name in registry.order:
             type_ = registry.find(*name.split("."))
-            connection = connections(filled.project_id if type_.token is Token.PROJECT else None)
+            connection = connections(filled.project_id if type_.token.scoped else None)
             if write:
                 janitor = functools.partial(self.janitor, filled.project_id)
                 results[type_.name] = sweeps.delete(type_, connection, definition, janitor=janitor)

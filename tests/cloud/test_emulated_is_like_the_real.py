@@ -16,7 +16,7 @@ from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.core.step import Outcome, Token
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Rest, Sdk
 from tests.cloud import filler
@@ -107,7 +107,7 @@ class View:
             options = {option.dest: option.default for option in service.options}
             project = ProjectDefinition(project_id, name, "default", "RegionOne", members, options)
             for type_ in service.types:
-                connection = self.connection(project_id if type_.token is Token.PROJECT else None)
+                connection = self.connection(project_id if type_.token.scoped else None)
                 outcome = sweeps.inventory(type_, connection, project).outcome
                 outcomes[f"{service.service_type}.{type_.name}"] = outcome
                 if type_.show is not None and outcome is Outcome.LEFTOVERS:

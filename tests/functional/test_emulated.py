@@ -20,7 +20,7 @@ from openstack.connection import Connection
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import Outcome, Token
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.drain.base import DrainContext
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.keystone import protocol
@@ -87,7 +87,7 @@ def inventory(emulated, project_id):
         definition = ProjectDefinition(project_id, name, "default", "RegionOne", members, options)
         for type_ in service.types:
             scope = {"project_name": OWN_PROJECT, "project_domain_id": "default"}
-            if type_.token is Token.PROJECT:
+            if type_.token.scoped:
                 scope = {"project_id": project_id}
             auth = Password(emulated.auth_url, username=USER, password=USER, user_domain_id="default", **scope)
             session = GuardedSession(read_only, auth=auth)

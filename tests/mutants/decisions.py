@@ -174,8 +174,8 @@ MUTATIONS = (
     Mutation(
         "What needs a token of the project rests before the project is closed",
         ROUNDS,
-        "if deletion.closed_at is None or step.token is not Token.PROJECT:",
-        "if step.token is not Token.PROJECT:",
+        "if deletion.closed_at is None or not step.token.scoped:",
+        "if not step.token.scoped:",
         tests("core/decide_rules"),
     ),
     # --------------------------------------------------------------------------------------------- decide: settling

@@ -19,6 +19,7 @@ from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.context import WorkerContext
@@ -181,14 +182,26 @@ class StepContext:
 
         :param gone: whether Keystone does not know the project
         :raises errors.ProjectGone: the type needs a token of the project
+        :raises errors.NoJanitor: the type needs the janitor's token, a janitor is configured, and it has no usable one
         """
-        if type_.token is Token.PROJECT:
+        if type_.token.scoped:
             if gone:
                 raise errors.ProjectGone(_not_listed(type_))
-            return self.clouds.project_session(self.deletion.project_id, guard)
+            own = self.clouds.project_session(self.deletion.project_id, guard)  # no other token of a disabled project
+            member = type_.token is Token.MEMBER and not self.deletion.dry_run and self.clouds.janitor_id()
+            return self.janitor_session(writing=guard is not read_only) if member else own
         if type_.token is Token.SERVICE:
             return self.clouds.service_session(guard)
         return self.clouds.admin_session(guard)
+
+    def janitor_session(self, writing: bool = True) -> GuardedSession:
+        """Return a session with the janitor's token for the project.
+
+        :param writing: ``False``: it makes no write call, and nothing is granted
+        :raises errors.NoJanitor: there is none
+        """
+        conf = self.worker.conf
+        return janitor.session(self.drain_context(), conf.janitor.roles, conf.drain.driver == "fence", writing)
 
     def planned(self, service: str, type_: ResourceType, parts: bool = False) -> frozenset[str] | None:
         """Return the ids of a type in the plan that the deletion is bound to.

@@ -78,7 +78,8 @@ class Survey(StepRunner):
 
     def _lacks(self, service: Service, type_: ResourceType, region: str) -> bool:
         """Whether a service says that it lacks a type. After an error the service is not asked again in this survey."""
-        if type_.available is None or type_.token is not Token.ADMIN or (region, service.service_type) in self._silent:
+        asked = type_.token in (Token.ADMIN, Token.MEMBER) and (region, service.service_type) not in self._silent
+        if type_.available is None or not asked:
             return False
         step = dataclasses.replace(self.step, region=region, service=service.service_type)
         try:

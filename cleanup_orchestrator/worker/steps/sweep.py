@@ -16,7 +16,6 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
-from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
@@ -71,7 +70,7 @@ class Sweep(StepRunner):
         deleting = (
             self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
         )
-        outside = type_.all_projects_view() if type_.token is Token.PROJECT and project.gone else None
+        outside = type_.all_projects_view() if type_.token.scoped and project.gone else None
         if outside is not None:
             # Keystone gives no token of the project any more: an admin's token lists the resources and deletes none.
             session = context.session(outside, read_only, project.gone)
@@ -222,10 +221,8 @@ class Sweep(StepRunner):
             if self._no_janitor is not None:
                 raise self._no_janitor
             if self._janitor_connection is None:
-                conf = self.worker.conf
-                fenced = conf.drain.driver == "fence"
                 try:
-                    session = janitor.session(self.context.drain_context(), conf.janitor.roles, fenced)
+                    session = self.context.janitor_session()
                 except NoJanitor as error:
                     self._no_janitor = error
                     raise

@@ -335,6 +335,24 @@ def test_access_that_was_lost_is_regained():
     assert world.run() is Status.DELETED
 
 
+def test_the_role_that_the_janitor_lacks_is_given_in_the_access_step():
+    """A service may join the catalog after that step, or a member of the project may take the role away."""
+    lacking = StepResult(Outcome.UNKNOWN, str(Reason.NO_JANITOR), "the janitor does not have its role on the project")
+    module = sweep_step("database.module", token=Token.MEMBER)
+    world = World(deletion(), PORT, module)
+    world.answers = {module.name: lambda _: CLEAR if world.dispatched.count("access") > 1 else lacking}
+    assert world.run(limit=200) is Status.DELETED
+
+
+def test_a_delete_that_has_no_janitor_is_not_a_matter_of_the_access_step():
+    """The access step could not change it."""
+    stack = sweep_step("orchestration.stack", token=Token.PROJECT)
+    world = World(deletion(), stack)
+    world.answers = {stack.name: lambda _: left("a", reason=Reason.NO_JANITOR)}
+    world.run(limit=200)
+    assert (world.deletion.status, world.dispatched.count("access")) == (Status.DELETING, 1)
+
+
 # ------------------------------------------------------------------------------------------------------- properties
 OUTCOMES = st.sampled_from([CLEAR, CLEAR, CLEAR, UNKNOWN, left("a"), left("a", "b", reason=Reason.IN_USE)])
 

@@ -41,7 +41,9 @@ def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, e
     ("closed", "values", "rests"),
     [
         (True, {}, True),
+        (True, {"token": Token.MEMBER}, True),
         (False, {}, False),
+        (False, {"token": Token.MEMBER}, False),
         (True, {"outcome": Outcome.LEFTOVERS, "remaining": 1}, False),
         (True, {"outcome": Outcome.UNKNOWN}, False),
         (True, {"outcome": Outcome.NONE}, False),

@@ -52,6 +52,7 @@ def test_a_page_says_all_that_a_type_declares(name, type_):
     for said in (type_.note, type_.source):
         assert said in text
     assert (":Token: scoped into the project" in text) is (type_.token is Token.PROJECT)
+    assert (":Token: the janitor's, scoped into the project." in text) is (type_.token is Token.MEMBER)
     assert ("Kept, and not counted as left:" in text) is bool(type_.keep)
     assert (":Deleted last:" in text) is type_.project_setting
     if type_.protect:

@@ -1,0 +1,222 @@
+"""Types that are listed with the janitor's token: who gives the janitor its role, and which token a list gets."""
+
+import dataclasses
+import types
+
+import pytest
+
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.errors import NoJanitor, NoProjectToken, ProjectGone, Stopped, classify
+from cleanup_orchestrator.plugins.base import ResourceType
+from cleanup_orchestrator.worker.steps import RUNNERS
+from cleanup_orchestrator.worker.steps.context import StepContext
+from tests.unit.world import deletion, sweep_step
+
+MODULE = ResourceType("module", lambda *_: (), None, token=Token.MEMBER)
+MODULES = sweep_step("database.module", token=Token.MEMBER)
+GRANT = {"actor": "users", "actor_id": "janitor", "role_id": "id-member"}
+ROLE = ("janitor", "member")
+
+
+class Cloud:
+    """Keystone with a project, the orchestrator's user ``me`` and the janitor, as both their sessions see it."""
+
+    def __init__(self, *grants, janitor="janitor", enabled=True, more=()):
+        self.grants, self.janitor, self.enabled, self.more = {("me", "admin"), *grants}, janitor, enabled, set(more)
+        self.did = []
+
+    # -- as clouds
+    def seen_by(self, _made):
+        return self
+
+    def user_id(self):
+        return "me"
+
+    def janitor_id(self):
+        if isinstance(self.janitor, Exception):
+            raise self.janitor
+        return self.janitor
+
+    def project_auth(self, _project_id, fresh=False):
+        pass
+
+    def project_roles(self, project_id):
+        self.project_session(project_id)
+        return frozenset({"admin"})
+
+    def project_session(self, _project_id, guard=read_only):
+        if not self.enabled:
+            raise NoProjectToken("Keystone issues no token for the project (HTTP 401)")
+        return ("me", guard)
+
+    def janitor_session(self, _project_id, guard):
+        roles = {role for user, role in self.grants if user == "janitor"}
+        if not (self.enabled and roles):
+            raise NoProjectToken("HTTP 401")
+        session = types.SimpleNamespace(whose="janitor", guard=guard, service_types=lambda: frozenset({"workflow"}))
+        return session, frozenset(roles | self.more)
+
+    def can_rescope(self, _session, _project_id):
+        return True
+
+    # -- as projects
+    def role_id(self, name):
+        return f"id-{name}"
+
+    def implied_roles(self, role_ids):
+        return frozenset(role_id.removeprefix("id-") for role_id in role_ids)
+
+    def assignments(self, project_id):
+        scope = {"project": {"id": project_id}}
+        return [{"user": {"id": u}, "role": {"id": f"id-{r}"}, "scope": scope} for u, r in sorted(self.grants)]
+
+    def assignments_of(self, user_id):
+        return [row for row in self.assignments("p") if row["user"]["id"] == user_id]
+
+    def groups_of(self, _user_id):
+        return ()
+
+    def grant(self, _project_id, actor, actor_id, role_id):
+        self.did.append(("grant", actor_id, role_id))
+        self.grants.add((actor_id, role_id.removeprefix("id-")))
+
+    def context(self, *steps, driver="fence", record=None, **values):
+        """Return the context of an access step of a deletion that has these steps."""
+        conf = types.SimpleNamespace(
+            drain=types.SimpleNamespace(project_role="admin", driver=driver),
+            janitor=types.SimpleNamespace(roles=["member"]),
+        )
+        worker = types.SimpleNamespace(
+            clouds=self, conf=conf, store=types.SimpleNamespace(steps=lambda _id: list(steps)), name="w"
+        )
+        made = StepContext(worker, deletion(**values), Step("a", "d", StepKind.ACCESS), str, lambda _made: None)
+        noted = record or (lambda type_, data: self.did.append((type_, data)))
+        made.drain_context = lambda: drain.DrainContext(
+            "d", "p", "me", self, self, made.guard, noted, tuple, self.janitor_id
+        )
+        return made
+
+    def access(self, *steps, **options):
+        """Run the access step."""
+        return RUNNERS[StepKind.ACCESS](self.context(*steps, **options)).run()
+
+    def session(self, type_=MODULE, guard=read_only, gone=False, **options):
+        """Return the session that a sweep of a type gets."""
+        return self.context(MODULES, **options).session(type_, guard, gone)
+
+
+# --------------------------------------------------------------------------------------------------- who gives the role
+def test_the_janitor_gets_its_role_where_a_type_is_listed_with_its_token():
+    cloud = Cloud()
+    result = cloud.access(sweep_step("network.port"), MODULES)
+    assert (result.outcome, cloud.did) == (
+        Outcome.CLEAR,
+        [("grant_added", GRANT), ("grant", "janitor", "id-member")],
+    ), "recorded first"
+    assert "the janitor has its role on the project" in result.message
+    cloud.did.clear()
+    assert cloud.access(MODULES).outcome is Outcome.CLEAR
+    assert cloud.did == [], "it has the role already"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (),
+        (sweep_step("key-manager.secret", token=Token.PROJECT),),
+        (dataclasses.replace(MODULES, waived="w"),),
+    ],
+)
+def test_where_no_list_needs_it_the_janitor_gets_no_role(steps):
+    cloud = Cloud()
+    assert cloud.access(*steps).outcome is Outcome.CLEAR
+    assert cloud.did == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "said"),
+    [
+        (Cloud(janitor=""), ""),
+        (Cloud(janitor=NoJanitor("the janitor cannot log in to Keystone")), "cannot log in"),
+        (Cloud(("janitor", "admin")), "must have no role"),
+        (Cloud(ROLE, more=["operator"]), "has more roles"),
+    ],
+)
+def test_without_a_usable_janitor_the_access_step_succeeds_and_says_why(cloud, said):
+    result = cloud.access(MODULES)
+    assert (result.outcome, cloud.did) == (Outcome.CLEAR, [])
+    assert said in result.message
+
+
+def test_without_leave_to_record_the_role_it_is_not_given():
+    def refuse(*_):
+        raise Stopped("cancelled")
+
+    cloud = Cloud()
+    with pytest.raises(Stopped):
+        cloud.access(MODULES, record=refuse)
+    assert cloud.did == []
+
+
+# ---------------------------------------------------------------------------------------------- which token a list gets
+@pytest.mark.parametrize("driver", ["fence", "revoke"])
+def test_a_list_is_made_with_the_janitors_token_that_cannot_write(driver):
+    """The exchange of this token concerns deletes only: a list starts no workflow that could read it."""
+    cloud = Cloud(ROLE)
+    session = cloud.session(driver=driver)
+    assert (session.whose, session.guard, cloud.did) == ("janitor", read_only, [])
+
+
+def test_a_delete_round_gives_the_role_and_checks_what_a_workflow_could_do():
+    cloud, guard = Cloud(), lambda *_: None
+    assert cloud.session(guard=guard).whose == "janitor"
+    assert cloud.did == [("grant_added", GRANT), ("grant", "janitor", "id-member")]
+    with pytest.raises(NoJanitor, match="allow_rescope_scoped_token"):
+        cloud.session(guard=guard, driver="revoke")
+
+
+def test_a_list_gives_no_role_and_is_unknown_without_it():
+    cloud = Cloud()
+    with pytest.raises(NoJanitor, match="does not have its role") as error:
+        cloud.session()
+    assert (classify(error.value).reason, cloud.did) == (Reason.NO_JANITOR, [])
+
+
+@pytest.mark.parametrize(
+    "cloud",
+    [
+        Cloud(ROLE, ("janitor", "admin")),
+        Cloud(ROLE, more=["admin"]),
+        Cloud(ROLE, janitor=NoJanitor("[janitor] names the orchestrator's own user")),
+    ],
+)
+def test_no_other_token_stands_in_for_that_of_a_janitor_that_is_configured(cloud):
+    with pytest.raises(NoJanitor):
+        cloud.session()
+
+
+@pytest.mark.parametrize(
+    ("cloud", "options"),
+    [
+        (Cloud(janitor=""), {}),
+        (Cloud(ROLE), {"dry_run": True}),
+        (Cloud(janitor=NoJanitor("not asked")), {"dry_run": True}),
+        (Cloud(ROLE), {"type_": dataclasses.replace(MODULE, token=Token.PROJECT)}),
+    ],
+)
+def test_without_a_janitor_and_in_a_dry_run_the_list_gets_the_token_of_the_orchestrators_user(cloud, options):
+    assert cloud.session(**options) == ("me", read_only)
+    assert cloud.did == []
+
+
+def test_a_disabled_project_is_named_as_the_reason_and_not_the_janitor():
+    with pytest.raises(NoProjectToken):
+        Cloud(ROLE, enabled=False).session()
+
+
+def test_there_is_no_such_token_of_a_project_that_is_gone():
+    with pytest.raises(ProjectGone):
+        Cloud(ROLE).session(gone=True)
