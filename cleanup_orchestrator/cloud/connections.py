@@ -40,11 +40,12 @@ OPTS = {
         cfg.ListOpt(
             "roles",
             default=["member"],
-            help="Roles that the janitor gets on a project while the project's stacks and clusters are deleted. These "
-            "grants are recorded and taken back. Heat and Magnum execute what the project's users wrote with the token "
-            "of the delete request, so this token must allow no more than those users may do. The janitor must have no "
-            "other role anywhere, inherited roles included, and be in no group: otherwise nothing is deleted with its "
-            "token. None of the roles may be 'admin', or imply it.",
+            help="Roles that the janitor gets on a project while the project's stacks and clusters are deleted, and "
+            "while what Trove and Tacker show to members only is listed. These grants are recorded and taken back. "
+            "Heat and Magnum execute what the project's users wrote with the token of the delete request, so this "
+            "token must allow no more than those users may do. The janitor must have no other role anywhere, inherited "
+            "roles included, and be in no group: otherwise nothing is listed and deleted with its token. None of the "
+            "roles may be 'admin', or imply it.",
         ),
         *ka_loading.get_auth_common_conf_options(),
     ],

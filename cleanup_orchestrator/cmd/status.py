@@ -159,8 +159,9 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             return _failure(f"[{group}]: {type(error).__name__}: {error}")
         if auth is None:
             return _warning(
-                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. Name a user without any "
-                "role: Heat and Magnum use its token to execute what the users of a project wrote"
+                f"[{group}] auth_type is not set: no stack and no cluster can be deleted, and in a cloud with Trove or "
+                "Tacker perhaps no project. Name a user without any role: Heat and Magnum use its token to execute "
+                "what the users of a project wrote"
             )
         # keystoneauth registers them only where there is an auth_type.
         own, other = (

@@ -24,7 +24,8 @@ OPTS: dict[str, list[cfg.Opt]] = {
             default="",
             help="Id of the janitor's user ([janitor] in cleanup-orchestrator's configuration). Its tokens are "
             "valid for fenced projects, too; it has no other privilege. If this is empty, there is no janitor, and "
-            "no stack and no cluster of a fenced project can be deleted.",
+            "no stack and no cluster of a fenced project can be deleted. In a cloud with Trove or Tacker, no project "
+            "can be deleted if [janitor] is configured and this is empty.",
         ),
     ]
 }

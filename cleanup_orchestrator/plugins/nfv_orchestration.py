@@ -2,7 +2,8 @@
 
 Tacker shows VIMs with their project, and everything else without. Instances and subscriptions can be filtered by
 project, packages cannot. Callers without the role admin see only what belongs to the project of their token. An admin
-sees the packages of all projects, also with a token of one project, and cannot tell whose they are.
+sees the packages of all projects, also with a token of one project, and cannot tell whose they are. So packages, and
+instances of version 2, are listed with the janitor's token.
 
 Version 2 of the interface, fault management and performance management record no project at all. Every user sees and
 deletes all that is there. Subscriptions, jobs and thresholds of these interfaces stay.
@@ -52,9 +53,11 @@ OPTIONS = (
         "sweep_packages",
         default=True,
         help="Look for the project's VNF packages, and for VNF instances of version 2 of the interface that were made "
-        "from them. Tacker does not show to a token with the role admin whose a package is. If there is any package or "
-        "such an instance in the cloud, these types are then unknown, and no project can be deleted. Without this "
-        "option the packages and instances stay, and no report names them.",
+        "from them. Tacker does not show to a token with the role admin whose a package is. Therefore they are listed "
+        "with the janitor's token. Without a janitor, and in a dry run, the token of the orchestrator's user is used. "
+        "If this user is an admin of the project, and if there is any package or such an instance in the cloud, these "
+        "types are then unknown. Without a janitor no project can then be deleted. Without this option the packages "
+        "and instances stay, and no report names them.",
     ),
 )
 
@@ -157,8 +160,9 @@ def _expect_member(connection: Connection, what: str) -> None:
     """
     if _is_admin(connection):
         raise exceptions.ForbiddenException(
-            f"there are {what}, and Tacker does not show to an admin whose they are: set [drain] project_role to a "
-            "role without admin, or [service_nfv_orchestration] sweep_packages = false",
+            f"there are {what}, and Tacker does not show to an admin whose they are: set up the janitor ([janitor]), "
+            "whose token is then used, but not in a dry run; or set [drain] project_role to a role without admin, or "
+            "[service_nfv_orchestration] sweep_packages = false",
             http_status=403,
         )
 
@@ -221,7 +225,7 @@ SERVICE = Service(
     contract_version=1,
     options=OPTIONS,
     roles="admin on one project, for instances and VIMs; any role on the project to be deleted, for subscriptions; and "
-    "for packages a role there without admin: see sweep_packages",
+    "for packages the janitor, or a role there without admin: see sweep_packages",
     types=(
         ResourceType(
             name="subscription",
@@ -258,7 +262,7 @@ SERVICE = Service(
             delete=None,
             owner=SCOPED,
             title="vnfInstanceName",
-            token=Token.PROJECT,
+            token=Token.MEMBER,
             protect=(_protect_v2,),
             available=_wants_packages,
             source="GET /vnflcm/v2/vnf_instances; tacker sol_refactored/controller/vnflcm_v2.py (create), "
@@ -273,7 +277,7 @@ SERVICE = Service(
             show=_call(f"{_PACKAGES}/{{id}}"),
             delete=_delete_package,
             owner=SCOPED,
-            token=Token.PROJECT,
+            token=Token.MEMBER,
             after=("vnf_instance", "vnf_instance_v2"),
             acts_on=_RUNS_CODE,
             available=_wants_packages,

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 CLOUD = ("neutron", "placement", "nova", "glance", "cinder", "swift", "trove")
 STRATEGY, BACKUP, CLUSTER, INSTANCE, CONFIGURATION, MODULE = SERVICE.types
 OF_ADMINS = [type_ for type_ in SERVICE.types if type_.token is Token.ADMIN]
-OF_MEMBERS = [CONFIGURATION, MODULE]
+OF_MEMBERS = [type_ for type_ in SERVICE.types if type_.token is Token.MEMBER]
 FOUND = {"backup_strategy": 2, "backup": 2, "cluster": 1, "instance": 5, "configuration": 2, "module": 2}
 #: The rows of a filled project.
 ROWS = {
@@ -377,8 +377,8 @@ def test_no_token_of_an_admin_gets_into_an_instance_of_a_project_that_is_gone(
 
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
-    options = f"[drain]\nproject_role = member\n{janitor(further_cloud)}"
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), options)
+    """With the default options and a janitor: the orchestrator is an admin of the project, and the janitor is not."""
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
     yield made
     made.running.close()
 
@@ -389,8 +389,12 @@ def test_the_orchestrator_deletes_the_project_with_everything(projects, orchestr
     replicate(further_sweeper, filled)
     restored_to_completed(further_sweeper, filled)
     theirs = further_sweeper.dump_of(neighbour.project_id)
-    orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
+    grants = further_sweeper.assignments(filled.project_id)
+    report = orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
+    steps = {type_.name: orchestrator.step(report, f"database.{type_.name}") for type_ in OF_MEMBERS}
+    assert {name: step.found for name, step in steps.items()} == {name: FOUND[name] for name in steps}
     assert alive(further_sweeper, filled) == ROWS
+    assert further_sweeper.assignments(filled.project_id) == grants, "the janitor's role is taken back"
     deletion = orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     assert further_sweeper.live(filled.project_id) == {}
     servers = further_sweeper.rows("nova", "SELECT COUNT(*) FROM instances WHERE deleted = 0")

@@ -198,19 +198,34 @@ def test_the_vims_of_a_project_that_keystone_has_deleted_are_found(further_admin
 
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
-    """Without the role admin on the project, so that Tacker shows it the packages of this project alone."""
-    options = janitor(further_cloud) + "[drain]\nproject_role = member\n"
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), options)
+    """With the default options and a janitor: the orchestrator is an admin of the project, and the janitor is not."""
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
     yield made
     made.running.close()
 
 
-def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
+def found_of_members(orchestrator, deletion):
+    """Return what the steps with the janitor's token found, or why they found nothing."""
+    steps = {name: orchestrator.step(deletion, f"nfv-orchestration.{name}") for name in AS_MEMBER}
+    return {name: step.reason if step.outcome is Outcome.UNKNOWN else step.found for name, step in steps.items()}
+
+
+def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, projects, further_admin, further_sweeper):
+    _, neighbour = projects
     filled = make_instance(further_sweeper, fill(further_admin, "nfv-whole", only=["nfv-orchestration"]))
-    orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
+    grants, theirs = further_sweeper.assignments(filled.project_id), further_sweeper.dump_of(neighbour.project_id)
+    dry = orchestrator.request(filled.project_id, Mode.CASCADE, dry_run=True)
+    assert orchestrator.wait(dry, Status.PLANNED).drained_at is None
+    assert found_of_members(orchestrator, dry) == dict.fromkeys(AS_MEMBER, Reason.NO_PROJECT_TOKEN)
+    assert orchestrator.store.changes(dry) == () and further_sweeper.assignments(filled.project_id) == grants
+    report = orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
+    assert found_of_members(orchestrator, report) == {"vnf_package": 3, "vnf_instance_v2": 0}
     assert alive(further_sweeper, filled) == ROWS
+    assert further_sweeper.assignments(filled.project_id) == grants, "the janitor's role is taken back"
     deletion = orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
     assert alive(further_sweeper, filled) == {}
+    assert further_sweeper.dump_of(neighbour.project_id) == theirs
+    assert ids(found_by(further_sweeper, neighbour, TYPES["vnf_package"])) == set(neighbour.ids["vnf package"])
     assert {line for line in orchestrator.deleted(deletion) if line.startswith("nfv-")} == {
         f"nfv-orchestration.{name}: {number} gone" for name, number in FOUND.items() if number
     }

@@ -1,6 +1,7 @@
 """Trove: configuration groups and modules.
 
 Trove does not show the owner of a configuration group. It shows the owner of a module only to members of its project.
+So both are listed and deleted with the janitor's token.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 _MEMBER = (
-    "give the orchestrator's user no role on the project that makes it an admin for Trove ([drain] project_role = "
-    "member, and no inherited role)"
+    "set up the janitor ([janitor]), whose token is then used, but not in a dry run; or give the orchestrator's user "
+    "no role on the project that makes it an admin for Trove ([drain] project_role = member, and no inherited role)"
 )
 
 OPTIONS = (
@@ -37,13 +38,13 @@ OPTIONS = (
         "list_configurations",
         default=True,
         help="Whether configuration groups are listed and deleted. To an admin Trove lists the groups of all projects, "
-        f"without their owners, so that nothing is known if there are any. Either {_MEMBER}; or set this option to "
+        f"without their owners, so that nothing is known if there are any: {_MEMBER}; or set this option to "
         "false. Then the groups of a deleted project stay in Trove's database. They hold settings of databases only.",
     ),
     cfg.BoolOpt(
         "list_modules",
         default=True,
-        help=f"Whether modules are listed and deleted. To an admin Trove 26 answers 500 to the list. Either {_MEMBER}; "
+        help=f"Whether modules are listed and deleted. To an admin Trove 26 answers 500 to the list: {_MEMBER}; "
         "or set this option to false. Then the modules of a deleted project stay in Trove's database.",
     ),
 )
@@ -61,7 +62,7 @@ def _refuse_admin(connection: Connection, project: ProjectDefinition, what: str,
         PROOF.call(connection, project)
     except exceptions.ForbiddenException:
         return
-    raise BadAnswer(f"{what}. Either {_MEMBER}; or set {option} = false in [service_{TYPE}], and they stay")
+    raise BadAnswer(f"{what}: {_MEMBER}; or set {option} = false in [service_{TYPE}], and they stay")
 
 
 def _configurations(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -104,7 +105,7 @@ CONFIGURATION = ResourceType(
     owner=SCOPED,
     fresh="Trove compares the owner with the project of the janitor's token in the delete call",
     delete=Rest(TYPE, "/configurations/{id}", method="DELETE"),
-    token=Token.PROJECT,
+    token=Token.MEMBER,
     available=_has_configurations,
     acts_on=_WHOSE,
     after=("cluster", "instance"),
@@ -122,7 +123,7 @@ MODULE = ResourceType(
     owner="tenant_id",
     fresh="Trove compares the owner with the project of the janitor's token in the delete call",
     delete=Rest(TYPE, "/modules/{id}", method="DELETE"),
-    token=Token.PROJECT,
+    token=Token.MEMBER,
     available=_has_modules,
     acts_on=_WHOSE,
     after=("cluster", "instance"),

@@ -6,7 +6,7 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins.base import Resource
 from cleanup_orchestrator.plugins.database import SERVICE
 from tests.support import sweeps
@@ -100,6 +100,12 @@ def test_modules_are_listed_to_a_member_and_those_of_the_cloud_are_left_out():
     assert sweeps.inventory(MODULE, Trove(modules=[]).connection(), project()).outcome is Outcome.UNKNOWN
     found = sweeps.inventory(MODULE, Trove(admin=False, modules=rows).connection(), project())
     assert [left.id for left in found.leftovers] == ["m"]
+
+
+def test_what_an_admin_is_not_shown_is_listed_with_the_janitors_token():
+    assert [type_.name for type_ in SERVICE.types if type_.token is Token.MEMBER] == ["configuration", "module"]
+    found = sweeps.inventory(MODULE, Trove(modules=[]).connection(), project())
+    assert "[janitor]" in found.message and "list_modules = false" in found.message
 
 
 def test_no_instance_is_shown():

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins.base import NOTHING
 from cleanup_orchestrator.plugins.nfv_orchestration import SERVICE
 from tests.support import sweeps
@@ -129,7 +129,8 @@ def test_an_admins_token_does_not_show_whose_a_package_is(type_):
     tacker = Tacker(packages=[package("a", vnfdId="d")], v2=[{"id": "i", "vnfdId": "d"}])
     found = sweeps.inventory(type_, cloud(tacker, "admin", "member"), project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
-    assert "[drain] project_role" in found.message
+    assert "[janitor]" in found.message and "[drain] project_role" in found.message
+    assert type_.token is Token.MEMBER, "so it is listed with the janitor's token, where there is one"
     ignored = sweeps.inventory(type_, cloud(tacker, "admin"), project(sweep_packages=False))
     assert (ignored.outcome, ignored.found) == (Outcome.CLEAR, 0)
     assert sweeps.inventory(type_, cloud(Tacker(), "admin"), project()).outcome is Outcome.CLEAR, "there is none"
