@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode
-from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Keystone, Project, Selected
+from tests.simulation.keystone import BYSTANDER, DEAD, JANITOR, OURS, PROJECT, Answer, Keystone, Project, Selected
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
 
@@ -333,7 +333,7 @@ class Cloud:
     def _oust(self, pick: Callable[[list[Any]], Any]) -> bool:
         project = pick(self.keystone.there())
         if project is not None:
-            own_grants = {g for g in project.grants if g[1] == "me"}
+            own_grants = {g for g in project.grants if g[1] in OURS}
             project.grants -= own_grants
             project.wanted_grants -= own_grants
             self.keystone.flush()
@@ -379,6 +379,8 @@ class Cloud:
         region = "" if parts[1] == "-" else parts[1]
         if (region, parts[2]) == self.broken_at:
             return Answer(500, {"error": "it is broken"})
+        if parts[2] in SCOPED and self.plan.janitor and keystone.users[token] != JANITOR:
+            return Answer(403, {"error": "an admin is not shown whose they are"})
         if len(parts) == 3:
             return self._listing(region, parts[2], query.removeprefix("project="), keystone.tokens[token])
         return self._one(thread, method, region, *parts[2:])

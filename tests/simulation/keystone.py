@@ -1,8 +1,8 @@
 """Keystone in memory: a tree of projects, and the users who get tokens for each of them.
 
 The project under deletion is ``p``; with ``Plan.tree`` there are projects below it. The orchestrator's user is ``me``.
-Others get tokens through grants. A service accepts a token for as long as the longest cache lasts, and the members of a
-project always use their tokens right before they lose them.
+The janitor and the others get tokens through grants. A service accepts a token for as long as the longest cache lasts,
+and the members of a project always use their tokens right before they lose them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tests.support.scheduler import Simulation, Thread
 
 PROJECT, BYSTANDER, OWN, DEAD = "p", "b", "own", "x"
 PROJECTS_OF_OTHERS = (OWN, BYSTANDER)
+ME, JANITOR = "me", "janitor"
+OURS = (ME, JANITOR)
 ROLES = ("admin", "member", "reader")
 GROUP_USERS = {"g": ("w",)}
 
@@ -92,6 +94,7 @@ class Keystone:
         self.plan, self.simulation, self.rng, self._on_write = plan, simulation, rng, on_write
         self.projects: dict[str, Project] = {}
         self.tokens: dict[str, str] = {}  #: tokens to their project, without revoked tokens
+        self.users: dict[str, str] = {}  #: tokens to their user
         self.catalog: list[tuple[str, str]] = []  #: (region, service)
         self._numbers = 0
         self.add(PROJECT, "", enabled=not plan.disabled)
@@ -130,7 +133,7 @@ class Keystone:
     # -- access
     def open(self, project: Project) -> bool:
         """Whether Keystone gives others tokens for the project."""
-        others = self.plan.inherited or any(who != "me" for _, who, _ in project.grants)
+        others = self.plan.inherited or any(who not in OURS for _, who, _ in project.grants)
         return project.exists and project.enabled and not project.fence and others
 
     def relock(self, project: Project, locking: bool = False) -> None:
@@ -174,18 +177,18 @@ class Keystone:
         project = self.projects.get(id_ or "")
         if project is None:
             return id_ is not None
-        return project.exists and project.enabled and any(who == "me" for _, who, _ in project.grants)
+        return project.exists and project.enabled and any(who == self.users[token] for _, who, _ in project.grants)
 
-    def token(self, project_id: str) -> Answer:
-        """Give the orchestrator a token."""
+    def token(self, project_id: str, user: str) -> Answer:
+        """Give the orchestrator's user or the janitor a token."""
         roles, project = ["admin"], self.projects.get(project_id)
         if project is not None:
-            roles = sorted(role for _, who, role in project.grants if who == "me")
+            roles = sorted(role for _, who, role in project.grants if who == user)
             if not (project.exists and project.enabled and roles):
                 return Answer(401, {"error": {"code": 401, "message": "no token for this project"}})
         self._numbers += 1
         token = f"token-{self._numbers}"
-        self.tokens[token] = project_id
+        self.tokens[token], self.users[token] = project_id, user
         return Answer(201, {"token": token, "roles": roles})
 
     def auth(self, thread: Thread, method: str, headers: Mapping[str, str]) -> Answer:
@@ -219,6 +222,10 @@ class Keystone:
         if what == "roles":
             wanted = query.removeprefix("name=") if query else ""
             return Answer(200, {"roles": [{"id": r, "name": r} for r in ROLES if wanted in ("", r)]})
+        if what == "role_inferences":
+            return Answer(200, {"role_inferences": []})
+        if what == "users":
+            return Answer(200, {"groups": []})
         if what == "groups":
             return Answer(200, {"users": [{"id": u} for u in GROUP_USERS[parts[1]]]})
         if what == "role_assignments":
@@ -305,10 +312,15 @@ class Keystone:
             return not_found()
         self.flush()
         project.grants.discard(grant)
-        self.relock(project, locking=who != "me")
+        self.relock(project, locking=who not in OURS)
         return Answer(204)
 
     def _assignments(self, query: str) -> Answer:
+        if query.startswith("user.id="):
+            user = query.removeprefix("user.id=")
+            mine = [(p.id, role) for p in self.there() for _, who, role in sorted(p.grants) if who == user]
+            rows = [{"user": {"id": user}, "role": {"id": r}, "scope": {"project": {"id": id_}}} for id_, r in mine]
+            return Answer(200, {"role_assignments": rows})
         id_ = next((x.removeprefix("scope.project.id=") for x in query.split("&") if "scope.project.id=" in x), "")
         if not id_ or "inherited_to" in query:
             return Answer(200, {"role_assignments": []})

@@ -165,6 +165,7 @@ class Plan:
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
     selected: tuple[str, ...] = ()  #: in mode ``empty``: services and ``service.type`` names; empty: all types
     tagged: bool = False  #: only what has the tag is selected, about half of the resources
+    janitor: bool = False  #: the janitor is configured, and secrets are shown to no token of an admin
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
     ending: str = ""  #: what is done with a resting or stuck deletion: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
@@ -255,6 +256,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     elif kind == "emptying":
         more, deeds = _emptying(r, wanted, horizon)
     found = sorted((*wanted.deeds, *deeds), key=lambda deed: deed.at)
+    secrets = "key-manager" in more.get("services", wanted.services)
+    more["janitor"] = secrets and random.Random(f"janitor {wanted.seed}").random() < 0.5
     return dataclasses.replace(wanted, deeds=tuple(found), **more)
 
 

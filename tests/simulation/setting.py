@@ -33,6 +33,7 @@ from cleanup_orchestrator.worker import watchdog as hung_module
 from cleanup_orchestrator.worker import worker as worker_module
 from cleanup_orchestrator.worker.steps import context as steps_module
 from cleanup_orchestrator.worker.steps import drain as drain_step_module
+from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
 from cleanup_orchestrator.worker.sweep import deleting as deleting_module
 from tests.simulation import database as database_module
 from tests.simulation.plan import Plan
@@ -87,6 +88,7 @@ def _patches() -> Iterator[Patch]:
     for module in (*worker_modules, drain_base, drain_fence, clouds_module):
         yield module, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
+    yield sweep_step_module, "threading", scheduler.Threading
     yield deleting_module, "concurrent", scheduler.Concurrent
     yield context_module, "Budget", lambda *_: None
     yield drain_base, "PROBES", 1

@@ -36,7 +36,7 @@ from tests.simulation.cloud import (
     UNSHOWN,
     Cloud,
 )
-from tests.simulation.keystone import OWN, Answer
+from tests.simulation.keystone import JANITOR, ME, OWN, Answer
 from tests.support.scheduler import active
 
 #: Seconds after which a call counts as unanswered.
@@ -58,12 +58,12 @@ _ERRORS = {
 class Auth:
     """Stands for an authentication plugin: gets its token when it is needed, and a new one when that is refused."""
 
-    def __init__(self, project: str) -> None:
-        self._project, self._access = project, None
+    def __init__(self, project: str, user: str) -> None:
+        self._project, self._user, self._access = project, user, None
 
     def get_access(self, session: Any) -> Any:
         if self._access is None:
-            response = session.request("/auth/tokens", "POST", authenticated=False, json=self._project)
+            response = session.request("/auth/tokens", "POST", authenticated=False, json=(self._project, self._user))
             body = response.json()
             self._access = types.SimpleNamespace(token=body["token"], role_names=body["roles"])
         return self._access
@@ -77,7 +77,7 @@ class Auth:
 
     def get_user_id(self, session: Any) -> str:
         self.get_access(session)
-        return "me"
+        return self._user
 
     def invalidate(self) -> bool:
         self._access = None
@@ -99,6 +99,10 @@ class Session(GuardedSession):
 
     def get_user_id(self, auth: Any = None) -> Any:
         return self.auth.get_user_id(self)
+
+    def service_types(self) -> frozenset[str]:
+        """Return no types: there is no Mistral."""
+        return frozenset()
 
     def _request(self, url: str, method: str, **given: Any) -> Answer:
         for again in (True, False):
@@ -134,7 +138,7 @@ class Session(GuardedSession):
             if fault.kind == "cut":
                 raise ka_exceptions.ConnectFailure("no connection")
         if getting_token:
-            answer = cloud.keystone.token(given["json"])
+            answer = cloud.keystone.token(*given["json"])
         else:
             assert simulation.current is not None
             answer = cloud.serve(simulation.current, token, method, url, given.get("json"), given.get("headers") or {})
@@ -166,12 +170,12 @@ class SimulatedClouds(Clouds):
         super().__init__({"orchestrator": types.SimpleNamespace(own_project_id="")})
         self._cloud = cloud
 
-    def _load_auth(self, **overrides: Any) -> Auth:
-        return Auth(overrides.get("project_id") or OWN)
+    def _load_auth(self, group: str = "", **overrides: Any) -> Auth:
+        return Auth(overrides.get("project_id") or OWN, JANITOR if group == JANITOR else ME)
 
     def janitor_id(self) -> str:
-        """No type of the simulated services acts on what users wrote."""
-        return ""
+        """Return the janitor's id, if the plan has one."""
+        return JANITOR if self._cloud.plan.janitor else ""
 
     def session(self, auth: Any, guard: Guard, alone: bool = False) -> Session:
         session = Session(self._cloud, guard, auth)
@@ -190,7 +194,7 @@ def _url(connection: Any, name: str, id_: str = "") -> str:
     return f"/service/{connection.region or '-'}/{name}" + (f"/{id_}" if id_ else "")
 
 
-def _type(service: str, type_: str) -> ResourceType:
+def _type(service: str, type_: str, janitor: bool) -> ResourceType:
     name = f"{service}.{type_}"
 
     def listing(connection: Any, project: Any) -> Any:
@@ -241,7 +245,8 @@ def _type(service: str, type_: str) -> ResourceType:
         force=force if name in FORCIBLE else None,
         fresh="it cannot be moved" if name in UNSHOWN else "",
         owner=SCOPED_OWNER if name in SCOPED else "project_id",
-        token=Token.PROJECT if name in SCOPED else Token.ADMIN,
+        token=Token.ADMIN if name not in SCOPED else Token.MEMBER if janitor else Token.PROJECT,
+        acts_on="what users wrote" if name in SCOPED and janitor else "",
         project_setting=name in PROJECT_SETTINGS,
         tags="tags",
         after=after.get(name, ()),
@@ -256,8 +261,10 @@ def _type(service: str, type_: str) -> ResourceType:
 
 
 @functools.cache
-def registry(services: tuple[str, ...]) -> Registry:
-    """Return the plugins of some services."""
-    return Registry(
-        [Service(s, tuple(_type(s, t) for t in TYPES[s]), regional=s != "identity") for s in sorted(services)]
-    )
+def registry(services: tuple[str, ...], janitor: bool) -> Registry:
+    """Return the plugins of some services.
+
+    :param janitor: whether secrets are listed and deleted with the janitor's token
+    """
+    types_ = {s: tuple(_type(s, t, janitor) for t in TYPES[s]) for s in sorted(services)}
+    return Registry([Service(s, of_service, regional=s != "identity") for s, of_service in types_.items()])

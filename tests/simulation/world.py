@@ -84,7 +84,7 @@ class World:
         self.store.on_asked = self.promises.asked
         self.bus = Bus(self.simulation)
         self.conf = conf(plan)
-        self.registry = registry(plan.services)
+        self.registry = registry(plan.services, plan.janitor)
         self.coverage = ServiceCatalog(self.conf, {s: TYPES[s] for s in plan.services})
         self._faults, self.deeds = list(plan.faults), list(plan.deeds)
         self.struck = 0

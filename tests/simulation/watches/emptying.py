@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Thing
-from tests.simulation.keystone import Project, Selected
+from tests.simulation.keystone import OURS, Project, Selected
 from tests.simulation.proofs import RELEASED
 from tests.simulation.watches.base import Watch
 from tests.support.scheduler import Thread
@@ -143,7 +143,7 @@ class Emptying(Watch):
 
     def _members_work(self, project: Project, status: Status) -> None:
         """Check that the members of a project that was given back get tokens again."""
-        members = project.wanted_enabled and any(who != "me" for _, who, _ in project.wanted_grants)
+        members = project.wanted_enabled and any(who not in OURS for _, who, _ in project.wanted_grants)
         late = any(label.endswith(f" of {project.id}") for label in self.promises.late)
         if project.exists and members and not late and not self.keystone.open(project):
             self.promises.fail(f"{status}, and the members of the project are still locked out")
