@@ -16,15 +16,16 @@ def read(context: ApiContext, given: Mapping[str, Any]) -> Selection:
     """Return the selection of a request, with the official types of services.
 
     A name that nothing has is refused: a typo would select nothing, and the project would look as if it were emptied.
+    Each name and tag is in it once, in the order of the alphabet, so that two requests that select the same are equal.
 
     :param given: the field ``selection`` of the body
     :raises ApiError: 400 invalid_body; 503 if Keystone does not answer, and a service is in no plugin
     """
-    services = dict.fromkeys(map(by_any_name, given.get("services", ())))
-    types = dict.fromkeys(_type(name) for name in given.get("types", ()))
+    services = sorted(set(map(by_any_name, given.get("services", ()))))
+    types = sorted({_type(name) for name in given.get("types", ())})
     before = given.get("created_before")
     moment = schemas.moment(before, "created_before") if before else None
-    selection = Selection(tuple(services), tuple(types), tuple(dict.fromkeys(given.get("tags", ()))), moment)
+    selection = Selection(tuple(services), tuple(types), tuple(sorted(set(given.get("tags", ())))), moment)
     _check(context, selection)
     return selection
 

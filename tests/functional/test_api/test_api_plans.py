@@ -80,6 +80,20 @@ def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_s
     assert any_site.ask(mode="empty", plan_id=plan_id)["id"] == made["id"]
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"types": ["network.network", "network.port"], "tags": ["b", "a"]},
+        {"types": ["network.port", "network.network", "neutron.port"], "tags": ["a", "b", "a"]},
+    ],
+    ids=["in another order", "twice"],
+)
+def test_two_requests_that_select_the_same_are_the_same_request(site, again):
+    made = site.ask(mode="empty", selection={"types": ["network.port", "network.network"], "tags": ["a", "b"]})
+    answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "empty", "selection": again})
+    assert (answer.status, answer.json["deletion"]["id"]) == (202, made["id"])
+
+
 @pytest.mark.parametrize(("mode", "other"), [("cascade", "empty"), ("empty", "cascade")])
 def test_a_plan_is_of_one_mode(any_site, mode, other):
     plan_id = planned(any_site, mode=mode)
