@@ -68,8 +68,8 @@ class Deletions(DeletionHandlers):
         if plan_id := body.get("plan_id", ""):
             asked = api_plans.Asked(project.id, mode, body.get("plan_hash"))
             plan_hash, selection = api_plans.bind(self._context, req.context, plan_id, asked)
-        plan = {"plan_id": plan_id, "plan_hash": plan_hash, "selection": selection}
-        wanted = self._tree(req, body, project, below, plan)
+        limits = {"plan_id": plan_id, "plan_hash": plan_hash, "selection": selection}
+        wanted = self._tree(req, body, project, below, {"mode": mode, **limits})
         if not body.get("dry_run", False):  # a lien that is recorded later holds the deletion before its first delete
             self._refuse_liens(req, wanted)
         root = wanted[project.id][0]
@@ -102,16 +102,16 @@ class Deletions(DeletionHandlers):
         body: Mapping[str, Any],
         project: Project,
         below: Sequence[tuple[str, str]],
-        plan: Mapping[str, Any],
+        fields: Mapping[str, Any],
     ) -> dict[str, tuple[Deletion, Event]]:
         """Return the records to create, by project, deepest first.
 
         Each record names the deletion of its parent project.
 
-        :param plan: the fields of each record that limit what is deleted
+        :param fields: the fields of each record that say what is deleted: the mode, the plan and the selection
         :raises ApiError: 400 project_is_domain; 403 if the requester may not delete one of the projects; 409 conflict
         """
-        mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
+        mode, dry_run = fields["mode"], body.get("dry_run", False)
         try:
             members = self._context.projects.below(below) | {project.id: project}
         except ProjectNotFound:  # its domain is not known, so the policy cannot be checked
@@ -132,14 +132,13 @@ class Deletions(DeletionHandlers):
                 project_id=member.id,
                 project_name=member.name,
                 domain_id=member.domain_id,
-                mode=mode,
                 dry_run=dry_run,
                 request_id=req.context.request_id,
                 user_id=req.context.user_id or "",
                 user_name=req.context.user_name or "",
                 include_subtree=member.id in upper or (member.id == project.id and body.get("include_subtree", False)),
                 parent_deletion_id=above.get(member.id, ""),
-                **plan,
+                **fields,
             )
             what = f"{mode} deletion of project {member.name} ({member.id})" + (", dry run" if dry_run else "")
             what += f", by plan {record.plan_id}" if record.plan_id else ""
