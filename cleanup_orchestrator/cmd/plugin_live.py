@@ -259,6 +259,8 @@ class _TypeCheck:
             for what, is_, was in (("id", asked.value.id, resource.id), ("owner", asked.value.owner, resource.owner)):
                 if is_ != was:
                     return Answer.FAILED, f"{resource.id} was listed with the {what} {was!r}, and is shown with {is_!r}"
+            if (tags := self.type.tags) and pick(resource.data, tags) and pick(asked.value.data, tags) is None:
+                return Answer.FAILED, f"{resource.id} was listed with {tags!r}, and is shown without: see 'tags'"
         return Answer.OK, f"{len(some)} resources have the same id and owner when they are read again"
 
     def _dry_delete(self, listed: _Listed) -> _Said:

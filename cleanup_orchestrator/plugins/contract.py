@@ -105,7 +105,9 @@ class ResourceType:
     halt: Halt | None = None
     by_hand: str = ""  #: how a person removes an abandoned one; a template for :func:`fill` with the id alone
     describe: Rule | None = None  #: what the report says about it besides its name: how much a container holds
-    tags: str = ""  #: the row's attribute with its tags, a list of strings (maybe empty), where the service has tags
+    #: The row's attribute with its tags, a list of strings (maybe empty), where the service has tags. ``show`` returns
+    #: it as well: a resource that is selected by a tag is deleted only if that row still has the tag.
+    tags: str = ""
     #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
     #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
     created: str = ""

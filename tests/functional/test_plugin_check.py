@@ -129,6 +129,11 @@ def list_ages(connection, project):
     return ({**row, "created_at": 1_000_000_000} for row in LIST.rows(connection, project))
 
 
+def list_labels(connection, project):
+    """List, and add the labels from elsewhere."""
+    return ({**row, "labels": ["nightly"]} for row in LIST.rows(connection, project))
+
+
 def list_everything(connection, project):
     """List the rows of all projects, as if the token were of the project."""
     return EVERYTHING.rows(connection, project)
@@ -215,6 +220,7 @@ LIES = {
         "count as those of a project that does not exist",
     ),
     "shows another resource": ({"show": show_any}, "show", "was listed with the id"),
+    "shows no tags": ({"list": list_labels, "tags": "labels"}, "show", "was listed with 'labels', and is shown without"),
     "catches the guard's refusal": (
         {"delete": delete_in_spite_of_a_refusal},
         "dry-delete",

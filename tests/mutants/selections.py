@@ -125,8 +125,15 @@ MUTATIONS = (
     Mutation(
         "The selection is not compared right before the delete",
         DELETING,
-        "if why := changed(context, resource.data, current.data):",
-        "if why := None:",
+        "if verdict := changed(context, resource.data, current.data):",
+        "if verdict := None:",
+        tests("worker/selecting"),
+    ),
+    Mutation(
+        "The tags of a list count if they are not shown right before the delete",
+        SELECTING,
+        "lack = _lacks(selection, _tags(type_, shown), created)",
+        "lack = _lacks(selection, _tags(type_, shown) or _tags(type_, listed), created)",
         tests("worker/selecting"),
     ),
     Mutation(

@@ -420,13 +420,6 @@ MUTATIONS = (
         tests("worker/selecting"),
     ),
     Mutation(
-        "A resource that lost its tag since it was listed is deleted",
-        DELETING,
-        "            if why := changed(context, resource.data, current.data):\n",
-        "            if why := None:\n",
-        tests("worker/selecting"),
-    ),
-    Mutation(
         "A resource that lost its tag since it was listed is stopped",
         STOPPING,
         "if exclusions.protected(current) or changed(context, resource.data, current.data):",

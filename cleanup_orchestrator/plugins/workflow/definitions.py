@@ -120,7 +120,7 @@ ACTION = ResourceType(
     name="action",
     list=_actions(of_all=False),
     all_projects=_actions(of_all=True),
-    show=show_named("actions", "namespace"),
+    show=show_named("actions", "namespace", "tags"),
     delete=Rest(TYPE, "/actions/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
     tags="tags",

@@ -6,8 +6,9 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
-from cleanup_orchestrator.plugins.base import Resource, ResourceType, Row, pick
+from cleanup_orchestrator.plugins.base import Resource, ResourceType, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.parts import own_parts, whole_id
 
@@ -55,16 +56,21 @@ def _goes_along(context: SweepContext) -> str:
     return f": deleted only with its {' or '.join(wholes)}" if wholes else ""
 
 
-def changed(context: SweepContext, listed: Row, shown: Row) -> str | None:
-    """Return why a resource is not selected any more, by the row that is read right before its delete.
+def changed(context: SweepContext, listed: Row, shown: Row) -> Verdict | None:
+    """Return a verdict on a resource that may not be selected any more, by the row read right before its delete.
 
-    A row that does not show its tags or its time of creation does not change what the list showed.
+    Tags change: a row without them, or with ``null``, does not prove that the resource still has a tag. The time of
+    creation does not change: if the row does not show it, what the list showed counts.
     """
     selection, type_ = context.selection, context.type
     if not selection.by_resource:
         return None
-    tags = _tags(type_, listed if pick(shown, type_.tags or "-") is None else shown)
-    return _lacks(selection, tags, created_at(type_, shown) or created_at(type_, listed))
+    created = created_at(type_, shown) or created_at(type_, listed)
+    lack = _lacks(selection, _tags(type_, shown), created)
+    if lack and selection.tags and pick(shown, type_.tags or "-") is None:
+        text = "right before its delete, its service does not show whether it still has the selected tags"
+        return Verdict(Reason.REFUSED, text)
+    return Verdict(Reason.NOT_SELECTED, lack) if lack else None
 
 
 def _lacks(selection: Selection, tags: frozenset[str], created: datetime.datetime | None) -> str | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.workflow import SERVICE, listing
 from tests.support import sweeps
@@ -111,3 +112,26 @@ def test_action_executions_that_mistral_keeps(option, text, reason):
 
     swept = sweeps.delete(ACTION_EXECUTION, connection(workflow=answer), project(keep_action_executions=option))
     assert [(left.id, left.reason) for left in swept.leftovers] == ([] if option else [("a", reason)])
+
+
+@pytest.mark.parametrize("name", [name for name, type_ in TYPES.items() if type_.tags])
+@pytest.mark.parametrize("kept", [["nightly"], []])
+def test_the_tags_are_read_again_right_before_the_delete(name, kept):
+    """Mistral shows only the attributes that the query names, where it names any."""
+    collection = f"{name}s"
+    listed, deleted = row(1, 1, namespace="", tags=["nightly"]), []
+
+    def answer(method, path, query, body):
+        if method == "DELETE":
+            deleted.append(path)
+            return 204, ""
+        asked = path.rpartition("/")[2]
+        shown = listed if asked == collection and "name" not in query else {**listed, "tags": kept}
+        shown = {key: shown[key] for key in query.get("fields", ",".join(shown)).split(",")}
+        if asked == listed["id"]:
+            return 200, shown
+        return 200, {asked: [] if deleted or asked != collection or "marker" in query else [shown]}
+
+    selection = Selection(tags=("nightly",))
+    sweeps.delete(TYPES[name], connection(workflow=answer), project(), name=f"workflow.{name}", selection=selection)
+    assert len(deleted) == len(kept)

@@ -174,8 +174,8 @@ def test_another_projects_resource_is_never_named():
         ({"tags": ["temporary"], "created_at": OLD}, True),
         ({"tags": [], "created_at": OLD}, False),
         ({"tags": ["temporary"], "created_at": YOUNG}, False),
-        ({}, True),  # it shows neither: what the list showed counts
-        ({"tags": None, "created_at": None}, True),
+        ({"tags": ["temporary"]}, True),  # the time of creation does not change: what the list showed counts
+        ({"tags": ["temporary"], "created_at": None}, True),
         ({"tags": []}, False),
     ],
 )
@@ -186,6 +186,29 @@ def test_a_resource_that_lost_its_tag_since_it_was_listed_stays(shown, deleted):
     assert shelf.deletes == (["one"] if deleted else [])
     if not deleted:
         assert reasons(result) == {"one": "not_selected"}
+
+
+@pytest.mark.parametrize("shown", [{}, {"tags": None}])
+def test_a_resource_that_does_not_show_its_tags_any_more_stays(shown):
+    shelf = Shelf(one={"tags": ["temporary"], "created_at": OLD})
+    shelf.shown["one"] = {"id": "one", "project_id": "us", "name": "one", **shown}
+    [left] = swept(shelf, TAGGED).leftovers
+    assert shelf.deletes == []
+    assert left.reason is Reason.REFUSED, "it is selected, so that the project does not count as emptied"
+    assert "does not show whether it still has the selected tags" in left.message
+    assert swept(shelf, OLDER).outcome is Outcome.CLEAR, "no tag is selected"
+
+
+def test_a_resource_whose_last_tag_was_removed_is_not_selected():
+    """Heat shows ``null`` for a stack without tags, in its list as well."""
+    shelf = Shelf(one={"tags": ["temporary"]})
+
+    def show(_connection, _project, _resource):
+        shelf.rows["one"]["tags"] = None
+        return shelf.rows["one"]
+
+    assert reasons(swept(shelf, TAGGED, show=show)) == {"one": "not_selected"}
+    assert shelf.deletes == []
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
