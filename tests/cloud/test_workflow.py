@@ -241,11 +241,16 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper):
         swept = sweeps.delete(asked, further_sweeper.connection(write=True), definition)
         assert swept.found == (0 if name == "dynamic_action" else len(filled.ids[name]))  # deleted with the code
         left[name] = {each.reason for each in swept.leftovers}
-    named = ("action_execution", "workbook", "environment")
+    named = ("action_execution", "workbook", "environment", "workflow")
     assert left == {name: {Reason.PROJECT_GONE} if name in named else set() for name in TYPES}
     assert alive(further_sweeper, filled) == {
         f"mistral.{table}": ROWS[f"mistral.{table}"] for table in ("workbooks_v2", "environments_v2")
-    } | {"mistral.action_executions_v2": 2}
+    } | {"mistral.action_executions_v2": 2, "mistral.workflow_definitions_v2": 5}
+    definition = dataclasses.replace(definition, options={"delete_shared_definitions": True})
+    swept = sweeps.delete(
+        TYPES["workflow"].for_missing_project(True), further_sweeper.connection(write=True), definition
+    )
+    assert swept.outcome is Outcome.CLEAR
 
 
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):

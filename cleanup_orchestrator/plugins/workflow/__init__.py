@@ -32,7 +32,8 @@ OPTIONS = (
         help="Delete workflows, workbooks, actions, environments and code that are public, and workflows that other "
         "projects have accepted as shared ones. Any member of a project may share a workflow with any other project. "
         "By default only an admin can make something public. Without this option such a resource blocks the deletion "
-        "of the project, also a cascade, until it is made private, or the sharing is ended.",
+        "of the project, also a cascade, until it is made private, or the sharing is ended. If the project is gone, "
+        "nothing shows which workflows others have accepted: then each of its workflows is left.",
     ),
     cfg.BoolOpt(
         "keep_action_executions",

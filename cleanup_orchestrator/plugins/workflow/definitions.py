@@ -39,12 +39,17 @@ def _protect_public(definition: Resource, project: ProjectDefinition) -> str | N
 
 
 def _shared(connection: Connection, project: ProjectDefinition, workflow: Resource) -> Verdict | None:
-    """Name the projects that have accepted a workflow as a shared one.
+    """Count the projects that have accepted a workflow as a shared one.
 
-    Mistral shows these projects only to a token of the project. For a project that is gone they are unknown.
+    Mistral shows these projects only to a token of the project. If the project is gone, they are unknown, and the
+    workflow is not deleted: unknown is not "nobody".
     """
-    if project.options.get("delete_shared_definitions") or project.gone:
+    if project.options.get("delete_shared_definitions"):
         return None
+    if project.gone:
+        text = "whether other projects have accepted it as a shared workflow is unknown: Mistral shows this only to a "
+        text += f"token of its project, and the project is gone; it is deleted with {_OPTION}"
+        return Verdict(Reason.PROJECT_GONE, text)
     body = Rest(TYPE, "/workflows/{id}/members").call(connection, project, workflow)
     if others := sum(row.get("status") == "accepted" for row in rows_of(body, "members")):
         text = f"other projects have accepted it as a shared workflow: {others}; it is deleted if the sharing is ended"
@@ -53,7 +58,7 @@ def _shared(connection: Connection, project: ProjectDefinition, workflow: Resour
 
 
 def _refuse_shared(connection: Connection, project: ProjectDefinition, workflow: Resource) -> None:
-    """Refuse a workflow that other projects have accepted."""
+    """Refuse a workflow that other projects have accepted, or may have accepted."""
     refuse(_shared(connection, project, workflow))
 
 
@@ -92,7 +97,8 @@ WORKFLOW = ResourceType(
     source="GET, DELETE /v2/workflows, GET /v2/workflows/ID/members; mistral api/controllers/v2/workflow.py, "
     "db/v2/sqlalchemy/api.py (delete_workflow_definition)",
     note="Mistral answers 400 while a trigger of any project starts it. Its members are deleted with it. Workflows "
-    "that other projects share with the project belong to these projects and stay, and so do these shares.",
+    "that other projects share with the project belong to these projects and stay, and so do these shares. If the "
+    "project is gone, the projects that have accepted a workflow are unknown: without the option it is left.",
 )
 
 

@@ -1,5 +1,7 @@
 """Mistral: pages by time, deletes by name, and action executions that Mistral keeps."""
 
+import dataclasses
+
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -135,3 +137,25 @@ def test_the_tags_are_read_again_right_before_the_delete(name, kept):
     selection = Selection(tags=("nightly",))
     sweeps.delete(TYPES[name], connection(workflow=answer), project(), name=f"workflow.{name}", selection=selection)
     assert len(deleted) == len(kept)
+
+
+@pytest.mark.parametrize(("option", "deleted"), [(False, False), (True, True)])
+def test_a_workflow_of_a_project_that_is_gone_is_deleted_only_with_the_option(option, deleted):
+    """Mistral shows an admin no members of another project's workflow, and so none at all."""
+    rows = [row(1, 1, namespace="")]
+
+    def answer(method, path, query, body):
+        if method == "DELETE":
+            rows.clear()
+            return 204, ""
+        if path == "/workflows/id-1":
+            return 200, rows[0]
+        collection = path.rpartition("/")[2]
+        return 200, {collection: rows if collection == "workflows" and "marker" not in query else []}
+
+    dead = dataclasses.replace(project(delete_shared_definitions=option), gone=True)
+    swept = sweeps.delete(TYPES["workflow"].for_missing_project(True), connection(workflow=answer), dead)
+    assert (rows == []) is deleted
+    assert [left.reason for left in swept.leftovers] == ([] if deleted else [Reason.PROJECT_GONE])
+    if not deleted:
+        assert "is unknown: Mistral shows this only to a token of its project" in swept.leftovers[0].message
