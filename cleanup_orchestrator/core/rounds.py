@@ -273,7 +273,8 @@ def _shares_survey(view: Snapshot) -> bool:
     Two inventories share it. The first one of an attempt follows the survey of the request at once, and no inventory
     before the verification counts as a proof. The second one of a verification follows the first at once. A survey of
     its own would prove nothing new: services that joined the catalog since then hold nothing of a project that was
-    locked before. If the lock was lost since then, the close step finds it out, and the inventories do not count.
+    locked before. If the lock was lost since then, the close step finds it out, and the inventories do not count. In a
+    deletion that keeps its project, one more survey after the last inventory does.
 
     Each verification begins with a survey of its own, because that one checks that the lock is in effect. So does an
     inventory that follows a wait: for a person, for the end of a window, or for a step that took long.

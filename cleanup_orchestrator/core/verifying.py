@@ -121,10 +121,7 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
         return _drain_again(view, plan)
     if d.empty_inventories >= _needed(d, view.rules):
         if d.mode is Mode.EMPTY:
-            if lost := unmatched(d.selection, view.steps):
-                text = f"the catalog does not have {', '.join(lost)} any more, which the selection names: unknown"
-                return plan.end(Status.LEFTOVERS, StatusReason.NOT_IN_CATALOG, text)
-            return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
+            return _give_back(view, plan)
         if d.origin is Origin.NOTICED:
             text = "another client deleted the project, and none of its members' resources is left"
             return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + waived_text(d)),)
@@ -141,6 +138,36 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
 def _hopeless(view: Snapshot) -> bool:
     """Whether the project cannot become empty in this attempt, so that it is not locked any longer than necessary."""
     return bool(view.unplanned) or (view.deletion.mode is Mode.EMPTY and not Round(view).found_nothing)
+
+
+def _give_back(view: Snapshot, plan: ActionPlan) -> Actions:
+    """End a deletion that keeps its project, once a survey after the last inventory found the lock in effect."""
+    d = view.deletion
+    if failed := view.survey_failed:
+        plan.drop()
+        return plan.end(Status.FAILED, failed.reason, failed.message)
+    if d.drained_at and not view.giving_back and not _surveyed_last(view, plan):
+        return ()
+    if lost := unmatched(d.selection, view.steps):
+        text = f"the catalog does not have {', '.join(lost)} any more, which the selection names: unknown"
+        return plan.end(Status.LEFTOVERS, StatusReason.NOT_IN_CATALOG, text)
+    return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
+
+
+def _surveyed_last(view: Snapshot, plan: ActionPlan) -> bool:
+    """Whether a survey began after the last list of the last inventory, and is clear; schedule it.
+
+    If it finds that the lock was lost, it voids the inventories: a user may have created resources behind them.
+    """
+    survey = plan.run(StepKind.SURVEY)
+    if survey is None or survey.outcome is not Outcome.CLEAR:
+        return False
+    assert survey.started_at is not None
+    lists = (s.finished_at for s in view.steps if s.kind is StepKind.SWEEP and s.round == view.deletion.round)
+    if any(ended and ended > survey.started_at for ended in lists):
+        plan.dispatch(survey)
+        return False
+    return True
 
 
 def _emptied(view: Snapshot) -> str:

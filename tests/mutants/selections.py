@@ -46,6 +46,13 @@ MUTATIONS = (
         tests("core/empty"),
     ),
     Mutation(
+        "A project is emptied although its lock was not looked at after the last inventory",
+        VERIFYING,
+        "if d.drained_at and not view.giving_back and not _surveyed_last(view, plan):",
+        "if False:",
+        tests("core/empty"),
+    ),
+    Mutation(
         "What a type that is not selected may need is deleted",
         DEPENDENCIES,
         "    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.facts import ProjectReopened
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
@@ -68,6 +69,53 @@ def test_what_is_not_selected_stays_and_is_counted():
     assert world.run() is Status.EMPTIED
     assert "2 resources that are not selected stay" in world.deletion.message
     assert world.step("compute.server").unselected == 2
+
+
+def test_a_survey_after_the_last_inventory_sees_the_lock_once_more():
+    world = emptying(PORT)
+    assert world.run() is Status.EMPTIED
+    ended = world.step("network.port").finished_at
+    assert world.step("survey").started_at > ended
+    assert world.dispatched[-2:] == ["survey", "release"]
+
+
+def test_a_lock_that_was_lost_during_the_last_inventory_voids_the_inventories():
+    world, lost = emptying(PORT), []
+
+    def survey(_):
+        if world.deletion.empty_inventories < 2 or lost:
+            return CLEAR
+        lost.append(world.now)
+        return dataclasses.replace(CLEAR, learned=(ProjectReopened(),))
+
+    world.answers["survey"] = survey
+    assert world.run() is Status.EMPTIED
+    assert len(lost) == 1 and len(world.empty_rounds) == 4
+    drained = [e for e in world.events if e.type == "drain.held"]
+    assert len(drained) == 2
+    assert all(opened >= lost[0] + world.rules.settle for opened in world.empty_rounds[2:])
+    assert not world.deletion.has_changes
+
+
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        (StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "it is on the list"), Status.FAILED),
+        (UNKNOWN, Status.EMPTIED),
+    ],
+)
+def test_a_survey_that_fails_after_the_last_inventory_is_repeated_or_ends_the_deletion(answer, end):
+    world, asked = emptying(PORT), []
+
+    def survey(_):
+        if world.deletion.empty_inventories < 2 or len(asked) > 3:
+            return CLEAR
+        asked.append(world.now)
+        return answer
+
+    world.answers["survey"] = survey
+    assert world.run() is end
+    assert not world.deletion.has_changes
 
 
 def test_a_project_that_was_not_locked_completely_says_so_at_its_end():
