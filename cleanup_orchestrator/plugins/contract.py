@@ -79,6 +79,10 @@ class ResourceType:
     #: Types in ``after`` whose leftovers need only some of these resources, each with the rule that names these. While
     #: such a leftover cannot be deleted, the other resources of this type are. Without a rule, none is.
     needed_by: tuple[tuple[str, NeededBy], ...] = ()
+    #: Types that reach others through these resources, although the service does not refuse the delete: each with the
+    #: rule that names the resources which its leftovers use. Only in a deletion that keeps its project (mode ``empty``)
+    #: they count as in ``after`` and ``needed_by``. Any other deletion deletes these resources at once.
+    serves: tuple[tuple[str, NeededBy], ...] = ()
     #: Which resources of this type a listed one needs. It is deleted before these. It makes no call. If the service
     #: works on its delete (``deleting``), these wait until it is gone.
     refers_to: RefersTo | None = None

@@ -56,7 +56,7 @@ class Registry:
 
         :param versions: the supported versions of the contract, see ``contract.SUPPORTED_VERSIONS``
         :raises InvalidPlugin: for an unknown or repeated name, or an unsupported version of the contract
-        :raises cleanup_orchestrator.core.dependencies.Cycle: for a cycle in ``after``
+        :raises cleanup_orchestrator.core.dependencies.Cycle: for a cycle in ``after`` and ``serves``
         """
         self.services: dict[str, Service] = {}
         for service in services:
@@ -70,6 +70,7 @@ class Registry:
             text for service in self.services.values() if (text := deprecation(service, versions))
         )
         self.order = dependencies.check(self.graph())
+        dependencies.check(self.graph(kept=True))
         self._related: dict[str, tuple[tuple[Service, ResourceType, bool, str], ...]] = {}
 
     def find(self, service_type: str, name: str) -> ResourceType:
@@ -104,14 +105,22 @@ class Registry:
                 yield from ((other_service, other, False, attribute) for attribute in _links(other_service, other, own))
                 yield from ((other_service, other, True, attribute) for attribute in _links(service, type_, name))
 
-    def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
-        """Return the full names that a type waits for. :data:`EVERYTHING` stays as it is."""
+    def after(self, service: Service, type_: ResourceType, kept: bool = False) -> tuple[str, ...]:
+        """Return the full names that a type waits for. :data:`EVERYTHING` stays as it is.
+
+        :param kept: whether the deletion keeps the project, so that the types of ``serves`` are among them
+        """
         names = {n if n == EVERYTHING else _full_name(service, n) for n in type_.after}
+        names |= {_full_name(service, name) for name, _rule in type_.serves} if kept else set()
         return tuple(sorted(names if type_.project_setting else names | set(service.after)))
 
-    def needed_by(self, service: Service, type_: ResourceType) -> dict[str, NeededBy]:
-        """Return the rules of a type's ``needed_by``, by the full name of the other type."""
-        return {_full_name(service, name): rule for name, rule in sorted(type_.needed_by)}
+    def needed_by(self, service: Service, type_: ResourceType, kept: bool = False) -> dict[str, NeededBy]:
+        """Return the rules of a type's ``needed_by``, by the full name of the other type.
+
+        :param kept: whether the deletion keeps the project, so that the rules of ``serves`` are among them
+        """
+        rules = (*type_.needed_by, *(type_.serves if kept else ()))
+        return {_full_name(service, name): rule for name, rule in sorted(rules, key=lambda each: each[0])}
 
     def forcible(self) -> tuple[str, ...]:
         """Return the full names of the types that declare a force."""
@@ -130,9 +139,10 @@ class Registry:
         if unknown := sorted(set(names) - ordinary):
             raise UnknownType(f"{option}: no plugin has the ordinary type {', '.join(unknown)}")
 
-    def graph(self) -> Mapping[str, set[str]]:
+    def graph(self, kept: bool = False) -> Mapping[str, set[str]]:
         """Return every type with the types that must be gone before it.
 
+        :param kept: whether the deletion keeps the project
         :raises InvalidPlugin: for an unknown or repeated name
         """
         known = {f"{s.service_type}.{t.name}": (s, t) for s in self.services.values() for t in s.types}
@@ -146,7 +156,7 @@ class Registry:
                 text = f"{name}: a type's name is lower case letters, digits and underscores"
                 raise InvalidPlugin(text, service.service_type)
             own, edges = service.service_type, set[str]()
-            for before in self.after(service, type_):
+            for before in self.after(service, type_, kept):
                 if before == EVERYTHING:
                     edges |= ordinary - {name}
                     continue
@@ -155,8 +165,8 @@ class Registry:
                     raise InvalidPlugin(f"{name} waits for {before}, which no plugin declares", own, other)
                 if before in known:
                     edges.add(before)
-            for other in self.needed_by(service, type_):
-                if other not in self.after(service, type_) or type_.project_setting:
+            for other in self.needed_by(service, type_, kept):
+                if other not in self.after(service, type_, kept) or type_.project_setting:
                     raise InvalidPlugin(f"{name} is needed by {other}, which it does not wait for", own)
             for parent in type_.deleted_with:
                 full = _full_name(service, parent)

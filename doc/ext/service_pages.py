@@ -281,6 +281,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Exists if", _condition(type_.available) if type_.available else ""),
         _field("Deleted after", _names(waits, service.service_type)),
         _field("If these are left, only resources that they use wait", _needed_by(service, type_)),
+        _field("If the project is kept, also deleted after, except for what these use", _serves(service, type_)),
         _field("Deleted before", about(type_.refers_to).removeprefix("Return ") if type_.refers_to else ""),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
@@ -309,6 +310,11 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
 def _condition(hook: Callable[..., Any]) -> str:
     """Return the condition that a check decides, without the word "whether"."""
     return about(hook).removeprefix("Whether ")
+
+
+def _serves(service: Service, type_: ResourceType) -> str:
+    """Return the types that reach others through resources of a type, without a refusal of the service."""
+    return _names((name for name, _rule in type_.serves), service.service_type)
 
 
 def _needed_by(service: Service, type_: ResourceType) -> str:

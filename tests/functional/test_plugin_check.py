@@ -220,7 +220,11 @@ LIES = {
         "count as those of a project that does not exist",
     ),
     "shows another resource": ({"show": show_any}, "show", "was listed with the id"),
-    "shows no tags": ({"list": list_labels, "tags": "labels"}, "show", "was listed with 'labels', and is shown without"),
+    "shows no tags": (
+        {"list": list_labels, "tags": "labels"},
+        "show",
+        "was listed with 'labels', and is shown without",
+    ),
     "catches the guard's refusal": (
         {"delete": delete_in_spite_of_a_refusal},
         "dry-delete",

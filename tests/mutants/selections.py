@@ -88,6 +88,13 @@ MUTATIONS = (
         tests("core/empty worker/selecting"),
     ),
     Mutation(
+        "What serves the resources that stay is deleted",
+        "cleanup_orchestrator/worker/steps/survey.py",
+        "after=registry.after(service, type_, kept),",
+        "after=registry.after(service, type_),",
+        tests("worker/survey"),
+    ),
+    Mutation(
         "A resource that has one of the selected tags is selected",
         SELECTING,
         "if missing := sorted(set(selection.tags) - tags):",

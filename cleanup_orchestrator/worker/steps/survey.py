@@ -188,6 +188,7 @@ def survey(
     before = {_key(step) for step in known}
     catalog: set[tuple[str, str]] = set()
     speaking: set[tuple[str, str]] = set()
+    kept = deletion.mode is Mode.EMPTY
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
         registry = sources.registry_for(answer)
         service = registry.services.get(answer.service_type)
@@ -195,7 +196,9 @@ def survey(
         catalog.add((region, answer.service_type))
         if answer.answered_by is AnsweredBy.PROTOCOL:
             speaking.add((region, answer.service_type))
-        for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
+        for step in _steps(
+            registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None, kept
+        ):
             key = _key(step)
             new = not step.waived and key not in before
             if new and step.kind is not StepKind.UNSUPPORTED and answer.answered_by is AnsweredBy.UNSUPPORTED:
@@ -264,7 +267,9 @@ def _refused(project: Project | None, reason: Reason, message: str) -> _Project:
     return _Project(project, refused=StepResult(Outcome.UNKNOWN, str(reason), message))
 
 
-def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: bool, gone: bool) -> Iterator[Step]:
+def _steps(
+    registry: Registry, base: Step, answer: CatalogEntryStatus, halting: bool, gone: bool, kept: bool
+) -> Iterator[Step]:
     """Yield the steps for an entry of the catalog, also those that a waiver skips.
 
     A service that spoke the protocol and does not any more has its types, too: those that an earlier survey found stay,
@@ -272,6 +277,7 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
 
     :param base: a step in the entry's region
     :param gone: whether Keystone does not know the project
+    :param kept: whether the deletion keeps the project
     """
     waived = answer.waiver.id if answer.waiver else ""
     service = registry.services.get(answer.service_type)
@@ -282,8 +288,8 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
             yield dataclasses.replace(
                 base,
                 type=type_.name,
-                after=registry.after(service, type_),
-                needed_by=tuple(registry.needed_by(service, type_)),
+                after=registry.after(service, type_, kept),
+                needed_by=tuple(registry.needed_by(service, type_, kept)),
                 project_setting=type_.project_setting,
                 informational=type_.informational,
                 token=type_.for_missing_project(gone).token,

@@ -153,7 +153,8 @@ class Sweep(StepRunner):
             if not forcing.is_abandoned(self.deletion, other):
                 known, ids = left.get(other.name, set()), self._ids_left(other)
                 left[other.name] = None if known is None or ids is None else known | ids
-        return needed_by(registry.needed_by(service, sweep.type), sweep.connection, sweep.project, left)
+        rules = registry.needed_by(service, sweep.type, self.deletion.mode is Mode.EMPTY)
+        return needed_by(rules, sweep.connection, sweep.project, left)
 
     def _ids_left(self, other: Step) -> set[str] | None:
         """Return the ids of what another type has left, except for what was abandoned.

@@ -173,6 +173,23 @@ def test_a_cycle_over_two_services_is_refused():
         registry.Registry([image, port])
 
 
+def test_a_type_waits_for_what_it_serves_only_if_the_project_is_kept():
+    image = Service("image", (dataclasses.replace(GOOD, name="image"),))
+    address = dataclasses.replace(GOOD, serves=(("image.image", refused_in_use),))
+    both = registry.Registry([image, service(address)])
+    assert (both.after(service(address), address), both.needed_by(service(address), address)) == ((), {})
+    assert both.after(service(address), address, kept=True) == ("image.image",)
+    assert both.needed_by(service(address), address, kept=True) == {"image.image": refused_in_use}
+    assert (both.graph()["network.port"], both.graph(kept=True)["network.port"]) == (set(), {"image.image"})
+
+
+def test_a_cycle_in_a_project_that_is_kept_is_refused_too():
+    image = Service("image", (dataclasses.replace(GOOD, name="image", after=("network.port",)),))
+    port = service(dataclasses.replace(GOOD, serves=(("image.image", refused_in_use),)))
+    with pytest.raises(Cycle):
+        registry.Registry([image, port])
+
+
 def test_what_a_service_waits_for_each_of_its_types_waits_for_but_project_settings_do_not():
     quota = dataclasses.replace(GOOD, name="quota", project_setting=True)
     network = Service("network", (GOOD, quota), after=("image.image",))

@@ -51,7 +51,7 @@ def with_store(images, account=(), container=()):
 
 
 def needs(service, type_, other, connection, left):
-    known = INSTALLED.needed_by(INSTALLED.services[service], INSTALLED.find(service, type_))
+    known = INSTALLED.needed_by(INSTALLED.services[service], INSTALLED.find(service, type_), kept=True)
     return known[other](connection, US, left)
 
 
@@ -172,6 +172,48 @@ def test_a_server_needs_its_volumes_its_image_its_ports_and_their_trunks():
     network = types.SimpleNamespace(ports=lambda device_id: rows)
     trunk = needs("network", "trunk", "compute.server", types.SimpleNamespace(network=network), {"s"})
     assert trunk(resource("t", port_id=OTHER)) == "s" and trunk(resource("t", port_id=KEY)) is None
+
+
+def neutron(*rows):
+    """Return a connection to a Neutron with these ports: (id, device, owner of the device, network)."""
+    keys = ("id", "device_id", "device_owner", "network_id")
+    ports = [dict(zip(keys, row, strict=True)) for row in rows]
+    listed = lambda device_id: [port for port in ports if port["device_id"] == device_id]  # noqa: E731
+    return types.SimpleNamespace(network=types.SimpleNamespace(ports=listed))
+
+
+@pytest.mark.parametrize("server", ["compute.server", "compute.unreachable_server"])
+def test_a_server_uses_the_addresses_that_lead_to_its_ports(server):
+    connection = neutron((KEY, "s", "compute:nova", "n"), (OTHER, "another", "compute:nova", "n"))
+    floating_ip = needs("network", "floating_ip", server, connection, {"s"})
+    assert floating_ip(resource("f", port_id=KEY)) == "s"
+    assert [floating_ip(resource("f", port_id=port)) for port in (OTHER, None)] == [None, None]
+    forwarding = needs("network", "port_forwarding", server, connection, {"s"})
+    assert forwarding(resource("pf", internal_port_id=KEY)) == "s"
+    assert forwarding(resource("pf", internal_port_id=OTHER)) is None
+
+
+def test_a_load_balancer_uses_the_floating_ip_of_its_address():
+    connection = cloud({"/lbaas/loadbalancers/l": {"loadbalancer": {"vip_port_id": KEY}}}, "load-balancer")
+    rule = needs("network", "floating_ip", "load-balancer.load_balancer", connection, {"l"})
+    assert rule(resource("f", port_id=KEY)) == "l"
+    assert [rule(resource("f", port_id=port)) for port in (OTHER, None)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("port", "used"),
+    [
+        (("i", "r", "network:router_interface", "n"), True),
+        (("i", "r", "network:router_interface_distributed", "n"), True),
+        (("i", "r", "network:router_interface", "another"), False),
+        (("i", "r", "network:router_gateway", "n"), False),  # the server is on the external network itself
+        (("i", "another", "network:router_interface", "n"), False),
+    ],
+)
+def test_a_server_uses_the_routers_of_its_networks(port, used):
+    connection = neutron((KEY, "s", "compute:nova", "n"), port)
+    router = needs("network", "router", "compute.server", connection, {"s"})
+    assert router(resource("r")) == ("s" if used else None)
 
 
 A, B = IMAGE, OTHER

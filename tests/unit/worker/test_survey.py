@@ -11,11 +11,11 @@ from oslo_config import cfg
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
-from cleanup_orchestrator.core.deletion import Origin
+from cleanup_orchestrator.core.deletion import Mode, Origin
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import CONTROLLERS, ResourceType, Service
+from cleanup_orchestrator.plugins.base import CONTROLLERS, ResourceType, Service, refused_in_use
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.protocol.documents import Capabilities
 from cleanup_orchestrator.protocol.documents import ResourceType as Declared
@@ -81,6 +81,17 @@ def surveyed(
 
 def steps(found):
     return sorted((s.kind, s.region, s.name) for s in found.steps)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_type_waits_for_what_it_serves_only_in_a_deletion_that_keeps_the_project(mode):
+    address = dataclasses.replace(PORT, name="address", serves=(("block-storage.volume", refused_in_use),))
+    known = Registry([Service("network", (address,)), Service("block-storage", (VOLUME,))])
+    entry = catalog.CatalogEntryStatus("R1", "network", "neutron", catalog.AnsweredBy.PLUGIN)
+    base = Step("", "d", StepKind.SWEEP, "R1")
+    [step] = survey._steps(known, base, entry, halting=False, gone=False, kept=mode is Mode.EMPTY)
+    expected = ("block-storage.volume",) if mode is Mode.EMPTY else ()
+    assert (step.after, step.needed_by) == (expected, expected)
 
 
 def test_every_type_in_every_region_and_identity_once():

@@ -9,7 +9,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Protection
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Waiver
 from cleanup_orchestrator.core.maintenance_windows import Windows
@@ -306,18 +306,28 @@ def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses
     assert ports.deleted == (["1 by force"] if forced else ["1"])
 
 
-def needy(left, rule, **values):
+def needy(left, rule, mode=Mode.CASCADE, **values):
     """Return a sweep of two ports, of which some may be needed by servers, with what the servers' step has left."""
     ports = Ports()
     ports.rows = [{"id": id_, "name": id_, "project_id": "p"} for id_ in ("1", "2")]
     ports.needed_by = lambda *_: {"compute.server": rule}
     step = sweep_step("network.port", after=("compute.server",), needed_by=("compute.server",))
-    made = task(step=dataclasses.replace(step, state=StepState.RUNNING, round=1), registry=ports)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, mode=mode)
+    made = task(record, dataclasses.replace(step, state=StepState.RUNNING, round=1), registry=ports)
     other = {"round": 1, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "remaining": len(left), **values}
     made.worker.store.steps = lambda _: (made.step, sweep_step("compute.server", **other))
     made.worker.store.append_events = lambda *_: True
     made.worker.store.left = left
     return ports, made
+
+
+@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.EMPTY])
+def test_a_rule_of_what_a_type_serves_is_asked_only_if_the_project_is_kept(mode):
+    ports, made = needy(SERVERS, needs_the_first, mode)
+    asked = []
+    ports.needed_by = lambda _service, _type, kept: asked.append(kept) or {"compute.server": needs_the_first}
+    done(made)
+    assert set(asked) == {mode is Mode.EMPTY}
 
 
 def needs_the_first(_connection, _project, left):
