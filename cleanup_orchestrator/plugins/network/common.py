@@ -42,6 +42,7 @@ ROUTER_PORTS = (
 )
 #: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
 NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
+SERVERS = ("compute.server", "compute.unreachable_server")  #: the types of Nova whose resources have ports
 DEFAULT_GROUP = "default"  #: Neutron reserves this name, for security groups and for firewall groups
 PAGE = 1000  #: rows of a page of a list over all projects; without a limit Neutron may return the whole cloud at once
 _EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
@@ -280,6 +281,27 @@ def needed_by_attribute(listing: Callable[[Connection, ProjectDefinition], Itera
         return lambda resource: unseen or named.get(resource.id)
 
     return rule
+
+
+def behind_ports_of_servers(attribute: str) -> NeededBy:
+    """Return a rule by which a server uses each resource that names one of the server's ports.
+
+    :param attribute: of the resource's row, with the id of the port
+    """
+
+    def rule(connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+        ports = {port["id"]: server for server, port in ports_of_servers(connection, left)}
+        return lambda resource: ports.get(resource.data.get(attribute))
+
+    return rule
+
+
+def ports_of_servers(connection: Connection, servers: Collection[str]) -> Iterator[tuple[str, Row]]:
+    """Yield the ports of servers, of any owner, each with the id of its server."""
+    for server in servers:
+        for port in list_rows(connection, "ports", device_id=server):
+            if port.get("device_id") == server:
+                yield server, port
 
 
 def rows_naming(

@@ -31,6 +31,8 @@ from cleanup_orchestrator.plugins.network.chaining import check_tap_flows, expla
 from cleanup_orchestrator.plugins.network.common import (
     NETWORK_PORTS,
     ROUTER_PORTS,
+    SERVERS,
+    behind_ports_of_servers,
     explain_by,
     extension,
     list_rows,
@@ -267,17 +269,6 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
         raise Refused(verdict) from error
 
 
-def trunks_of_servers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-    """Return a function that says which server has a trunk's parent port."""
-    parents = {
-        row["id"]: server
-        for server in left
-        for row in list_rows(connection, "ports", device_id=server)
-        if row.get("device_id") == server
-    }
-    return lambda trunk: parents.get(trunk.data.get("port_id"))
-
-
 #: What the ``device_owner`` of a port begins with that is a server's or a trunk's.
 _OF_SERVERS = ("compute:", "baremetal:", "trunk:")
 
@@ -345,8 +336,8 @@ NETWORKS = (
         "trunk",
         "trunks",
         available=extension("trunk"),
-        after=("compute.server", "compute.unreachable_server"),
-        needed_by=(("compute.server", trunks_of_servers), ("compute.unreachable_server", trunks_of_servers)),
+        after=SERVERS,
+        needed_by=tuple((name, behind_ports_of_servers("port_id")) for name in SERVERS),
         prepare=(enable_trunk,),
         note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
         "as ordinary ports.",

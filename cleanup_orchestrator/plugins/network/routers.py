@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
-    NeededBy,
     Needs,
     ProjectDefinition,
     Resource,
@@ -25,11 +24,14 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     ROUTER_PORTS,
+    SERVERS,
+    behind_ports_of_servers,
     extension,
     extension_aliases,
     list_rows,
     needed_by_attribute,
     owner_of,
+    ports_of_servers,
     rest_list,
     row_blocker,
     simple_type,
@@ -121,22 +123,9 @@ def addresses_of_records(_connection: Connection, _project: ProjectDefinition, l
     return lambda address: found.get(address.id)
 
 
-def behind_ports_of_servers(attribute: str) -> NeededBy:
-    """Return a rule by which a server uses each address that leads to a port of the server.
-
-    :param attribute: of the address's row, with the id of the port
-    """
-
-    def rule(connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
-        ports = {port["id"]: server for server, port in _ports_of_servers(connection, left)}
-        return lambda address: ports.get(address.data.get(attribute))
-
-    return rule
-
-
 def routers_of_servers(connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which server has a port on a network of a router, of any of its subnets."""
-    networks = {port["network_id"]: server for server, port in _ports_of_servers(connection, left)}
+    networks = {port["network_id"]: server for server, port in ports_of_servers(connection, left)}
 
     def needs(router: Resource) -> str | None:
         ports = list_rows(connection, "ports", device_id=router.id) if networks else ()
@@ -144,14 +133,6 @@ def routers_of_servers(connection: Connection, _project: ProjectDefinition, left
         return next((networks[network] for network in own if network in networks), None)
 
     return needs
-
-
-def _ports_of_servers(connection: Connection, servers: Collection[str]) -> Iterator[tuple[str, Row]]:
-    """Yield the ports of servers, of any owner, each with the id of its server."""
-    for server in servers:
-        for port in list_rows(connection, "ports", device_id=server):
-            if port.get("device_id") == server:
-                yield server, port
 
 
 def behind_ports_of_balancers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
@@ -165,7 +146,6 @@ def behind_ports_of_balancers(connection: Connection, project: ProjectDefinition
     return needs
 
 
-_SERVERS = ("compute.server", "compute.unreachable_server")
 _ON_PORTS = behind_ports_of_servers("port_id")
 _TO_PORTS = behind_ports_of_servers("internal_port_id")
 
@@ -180,7 +160,7 @@ ROUTERS = (
         after=("port_forwarding", "dns.ptr"),
         needed_by=(("port_forwarding", FORWARDING_ADDRESSES), ("dns.ptr", addresses_of_records)),
         serves=(
-            *((name, _ON_PORTS) for name in _SERVERS),
+            *((name, _ON_PORTS) for name in SERVERS),
             ("load-balancer.load_balancer", behind_ports_of_balancers),
         ),
         note="The port of a floating IP has an empty project_id and is never listed.",
@@ -196,7 +176,7 @@ ROUTERS = (
         show=show_port_forwarding,
         delete=Sdk("network", "delete_port_forwarding", "{id}", "{row[floatingip_id]}", ignore_missing=False),
         available=extension("floating-ip-port-forwarding"),
-        serves=tuple((name, _TO_PORTS) for name in _SERVERS),
+        serves=tuple((name, _TO_PORTS) for name in SERVERS),
         note="It has no owner of its own. Its owner is that of its floating IP.",
         source="/v2.0/floatingips/F/port_forwardings; neutron services/portforwarding/pf_plugin.py",
     ),
@@ -221,7 +201,7 @@ ROUTERS = (
             ("vpn_service", linked(Rest("network", "/vpn/vpnservices/{id}"))),
             ("bgpvpn_router_association", associated("router", "router_id")),
         ),
-        serves=tuple((name, routers_of_servers) for name in _SERVERS),
+        serves=tuple((name, routers_of_servers) for name in SERVERS),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
         used=foreign_use(check_router, explain_router),
