@@ -93,6 +93,11 @@ class ActionPlan:
             self.retry(release)  # it undid what it found, but a change was recorded meanwhile
         return ()
 
+    def fail(self, step: Step) -> Actions:
+        """Forget every dispatch, and end as failed, for the reason of a step."""
+        self.drop()
+        return self.end(Status.FAILED, step.reason, step.message)
+
     # -- what may be dispatched now
     def withhold(self) -> None:
         """Drop the dispatches that a hold forbids; decide again when it may be over."""

@@ -138,9 +138,8 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
     survey = plan.run(StepKind.SURVEY)
     if survey is None:
         return ()
-    if view.survey_failed:
-        plan.drop()
-        return plan.end(Status.FAILED, survey.reason, survey.message)
+    if failed := view.survey_failed:
+        return plan.fail(failed)
     if survey.outcome is not Outcome.CLEAR:
         return ()
     if lost := unmatched(d.selection, view.steps):
@@ -181,8 +180,7 @@ def _draining(view: Snapshot, plan: ActionPlan) -> Actions:
         return (Move(Status.INVENTORY, StatusReason.PROJECT_GONE, text),)
     survey = plan.run(StepKind.SURVEY)  # it runs again after a hold
     if failed := view.survey_failed:
-        plan.drop()
-        return plan.end(Status.FAILED, failed.reason, failed.message)
+        return plan.fail(failed)
     if survey is None or survey.outcome is not Outcome.CLEAR or not _access_settled(view, plan):
         return ()
     drain = plan.run(StepKind.DRAIN)
@@ -211,8 +209,7 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         return (OpenRound(RoundPurpose.INVENTORY),)
     progress = Progress(over=True) if view.giving_back else drive(round_, plan)
     if failed := view.survey_failed:
-        plan.drop()
-        return plan.end(Status.FAILED, failed.reason, failed.message)
+        return plan.fail(failed)
     if not progress.over:
         return ()
     found = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))

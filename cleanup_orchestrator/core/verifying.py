@@ -51,8 +51,7 @@ def _inventory(round_: Round, plan: ActionPlan) -> Actions:
     view = round_.view
     progress = Progress(over=True) if view.giving_back else drive(round_, plan)
     if failed := view.survey_failed:
-        plan.drop()
-        return plan.end(Status.FAILED, failed.reason, failed.message)
+        return plan.fail(failed)
     if not progress.over:
         return ()
     return _empty(view, plan) if round_.found_nothing and not view.giving_back else _not_empty(round_, plan)
@@ -144,8 +143,7 @@ def _give_back(view: Snapshot, plan: ActionPlan) -> Actions:
     """End a deletion that keeps its project, once a survey after the last inventory found the lock in effect."""
     d = view.deletion
     if failed := view.survey_failed:
-        plan.drop()
-        return plan.end(Status.FAILED, failed.reason, failed.message)
+        return plan.fail(failed)
     if d.drained_at and not view.giving_back and not _surveyed_last(view, plan):
         return ()
     if lost := unmatched(d.selection, view.steps):
@@ -236,8 +234,7 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
             SetCondition(ConditionType.DRAINED, True, "project_disabled", text),
         )
     if view.retries_exhausted(close):
-        plan.drop()
-        return plan.end(Status.FAILED, close.reason, close.message)
+        return plan.fail(close)
     return ()
 
 
@@ -271,8 +268,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
         return (Move(Status.DELETED, StatusReason.DELETED, text),)
     if view.retries_exhausted(remove) or remove.reason in REMOVAL_REFUSED:
         # A cancel is not possible any more, so the deletion itself has to give the project back.
-        plan.drop()
-        return plan.end(Status.FAILED, remove.reason, remove.message)
+        return plan.fail(remove)
     return ()
 
 
