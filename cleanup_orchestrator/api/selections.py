@@ -16,7 +16,7 @@ def read(context: ApiContext, given: Mapping[str, Any]) -> Selection:
     """Return the selection of a request, with the official types of services.
 
     A name that nothing has is refused: a typo would select nothing, and the project would look as if it were emptied.
-    Each name and tag is in it once, in the order of the alphabet, so that two requests that select the same are equal.
+    The result is sorted and has each name and tag once, so that two requests that select the same are equal.
 
     :param given: the field ``selection`` of the body
     :raises ApiError: 400 invalid_body; 503 if Keystone does not answer, and a service is in no plugin

@@ -159,9 +159,9 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             return _failure(f"[{group}]: {type(error).__name__}: {error}")
         if auth is None:
             return _warning(
-                f"[{group}] auth_type is not set: no stack and no cluster can be deleted, and in a cloud with Trove or "
-                "Tacker perhaps no project. Name a user without any role: Heat and Magnum use its token to execute "
-                "what the users of a project wrote"
+                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. In a cloud with Trove, or "
+                "with packages in Tacker, no project can be deleted with [drain] project_role = admin. Name a user "
+                "without any role: Heat and Magnum use its token to execute what the users of a project wrote"
             )
         # keystoneauth registers them only where there is an auth_type.
         own, other = (

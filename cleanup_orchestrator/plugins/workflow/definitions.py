@@ -41,8 +41,8 @@ def _protect_public(definition: Resource, project: ProjectDefinition) -> str | N
 def _shared(connection: Connection, project: ProjectDefinition, workflow: Resource) -> Verdict | None:
     """Count the projects that have accepted a workflow as a shared one.
 
-    Mistral shows these projects only to a token of the project. If the project is gone, they are unknown, and the
-    workflow is not deleted: unknown is not "nobody".
+    Mistral shows these projects only to a token of the project. If the project is gone, they are unknown. Then the
+    workflow is not deleted, because another project may use it.
     """
     if project.options.get("delete_shared_definitions"):
         return None
