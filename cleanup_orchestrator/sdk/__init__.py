@@ -25,6 +25,7 @@ from cleanup_orchestrator.sdk.text import one_line
 
 __all__ = [
     "DESCRIPTION",
+    "SERVICE_TYPE",
     "ApiError",
     "Blocker",
     "Brake",

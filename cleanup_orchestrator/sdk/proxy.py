@@ -49,6 +49,9 @@ class Proxy(proxy.Proxy):
     # No discovery at ``/``: version 1 is below the registered endpoint, and its links can name an internal host.
     skip_discovery = True
 
+    #: Timeout of each call of this proxy, in seconds.
+    call_timeout: float = CALL_TIMEOUT
+
     _root: str | None = None
 
     def root(self) -> str:
@@ -389,7 +392,7 @@ class Proxy(proxy.Proxy):
 
     def _call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         root = self.root()
-        kwargs |= {"headers": {"Accept": "application/json"}, "timeout": CALL_TIMEOUT}
+        kwargs |= {"headers": {"Accept": "application/json"}, "timeout": self.call_timeout}
         try:
             # No retry by the SDK: older releases retry, and print a line about it.
             response = self.request(f"{root}{path}", method, connect_retries=0, **kwargs)

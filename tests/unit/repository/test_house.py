@@ -14,8 +14,8 @@ PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
 FLAT = {"errors", "http_server", "log", "opts", "service"}
 ROOMS = {
-    "api", "cloud", "cmd", "core", "drain", "engine", "keystone", "messaging", "monitoring", "osc", "plugins",
-    "protocol", "sdk", "store", "worker",
+    "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring", "osc",
+    "plugins", "protocol", "sdk", "store", "worker",
 }  # fmt: skip
 
 

@@ -1,0 +1,9 @@
+"""The pages of the panel."""
+
+from django.urls import path
+
+from cleanup_orchestrator.dashboard.services import views
+
+urlpatterns = [
+    path("", views.Index.as_view(), name="index"),
+]

@@ -1,0 +1,94 @@
+"""What the API's words are called on the pages. A word that is not known here is shown as the API says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+_STATUSES = {
+    "accepted": _("Accepted"),
+    "draining": _("Draining"),
+    "inventory": _("Inventory"),
+    "recoverable": _("Recoverable"),
+    "deleting": _("Deleting"),
+    "verifying": _("Verifying"),
+    "deleted": _("Deleted"),
+    "emptied": _("Emptied"),
+    "leftovers": _("Leftovers"),
+    "planned": _("Planned"),
+    "cancelling": _("Cancelling"),
+    "cancelled": _("Cancelled"),
+    "failed": _("Failed"),
+}
+
+_CLASSES = {
+    "deleted": "good",
+    "emptied": "good",
+    "planned": "good",
+    "leftovers": "warn",
+    "cancelled": "plain",
+    "failed": "bad",
+}
+
+_CONDITIONS = {
+    "approval": _("Needs approval"),
+    "blocked": _("Blocked"),
+    "drained": _("Locked"),
+    "forced": _("Forced"),
+    "halted": _("Stopped for the recovery window"),
+    "on_hold": _("On hold"),
+    "plan_complete": _("Plan complete"),
+    "project_gone": _("Project gone"),
+    "settled": _("Old tokens expired"),
+    "stalled": _("Stalled"),
+    "waiting": _("Waiting for projects below"),
+    "waived": _("Relies on waivers"),
+}
+
+_ATTENTIONS = {
+    "blocked": _("Clear what blocks it"),
+    "stalled": _("Find out why nothing moves"),
+    "approval": _("A second person has to approve it"),
+    "lien": _("Remove the lien"),
+    "brake": _("Lift the brake"),
+    "leftovers": _("Remove the leftovers, then retry"),
+    "failed": _("Remove the cause, then retry"),
+}
+
+_MODES = {
+    "report": _("Report"),
+    "cascade": _("Cascade"),
+    "empty": _("Empty, keep the project"),
+}
+
+
+def status(value: str) -> Any:
+    """Return a status in words."""
+    return _STATUSES.get(value, value)
+
+
+def status_class(value: str) -> str:
+    """Return the CSS class of the label of a status."""
+    return f"pc-label-{_CLASSES.get(value, 'moving')}"
+
+
+def condition(value: str) -> Any:
+    """Return the type of a condition in words."""
+    return _CONDITIONS.get(value, value)
+
+
+def attention(value: str) -> Any:
+    """Return the action that a deletion needs, in words."""
+    return _ATTENTIONS.get(value, value)
+
+
+def mode(value: str) -> Any:
+    """Return a mode in words."""
+    return _MODES.get(value, value)
+
+
+#: All statuses, in the order of a deletion, with their words.
+STATUSES = tuple(_STATUSES.items())
+#: All modes, with their words.
+MODES = tuple(_MODES.items())
