@@ -1,5 +1,7 @@
 """The main job, end to end, against real services: `tox -e demo`, or `tox -e demo -- --keep` to leave it running.
 
+`tox -e demo -- --dashboard` leaves it running, too, with a Horizon and a filled project.
+
 It installs this checkout and, into another venv, Keystone, Glance, Neutron, Swift and Barbican. It starts them all on
 loopback, Keystone with the filter and the fence. It fills a project, reports on it, deletes it with all its resources,
 and proves that nothing is left. The exit code is 0 only if all steps succeed.
@@ -52,6 +54,7 @@ WORK = ROOT / ".tox"
 KEYSTONE_PART = WORK / "keystone-part"
 PROJECT, NEIGHBOUR = "demo", "neighbour"
 USER = "cleanup-orchestrator"
+HORIZON_PORT = 31  #: of Horizon, above the first port
 CACHE_TIME = 5  #: seconds that the services cache a token's validation: short, so that settling can be watched
 WIDTH = 100  #: of the text, not of tables
 BEGAN = time.monotonic()
@@ -392,6 +395,32 @@ def play(demo: Demo) -> None:
     say(f"the cascade took {took:.0f} s and {progress.get('calls', '?')} API calls")
 
 
+def show_dashboard(demo: Demo, port: int) -> None:
+    """Fill the project again, and start a Horizon with the panels."""
+    from tests.cloud import filler
+    from tests.cloud.horizon import Horizon, make_horizon_venv
+
+    cloud = demo.cloud
+    headline("Horizon, with a filled project to click through")
+    say(f"filling '{PROJECT}' again")
+    admin = filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
+    (neighbour,) = admin.identity.projects(name=NEIGHBOUR)
+    filler.fill(admin, PROJECT, partner=neighbour.id)
+    cloud.admin.ensure_inherited_role(USER, "admin")
+    venv = pathlib.Path(os.environ.get("CLEANUP_HORIZON_VENV") or WORK / "horizon")
+    say("installing Horizon: some seconds with uv, a minute with pip")
+    make_horizon_venv(cloud.children, venv, cloud.log("horizon-venv"))
+    say("starting Horizon: it compiles its pages first")
+    horizon = Horizon(cloud.directory / "horizon", venv, cloud.auth_url, port, cloud.children)
+    horizon.start()
+    show(
+        f"\nHorizon: {horizon.url}/identity/\n"
+        f"  domain Default, user admin, password {cloud.site.password}\n"
+        f"  Identity, Projects: open the menu of '{PROJECT}', and choose 'Delete with contents…'.\n"
+        f"  Identity, Project Deletion: the deletions, and the rest."
+    )
+
+
 def count(cloud: Cloud, project_id: str) -> dict[str, int]:
     """Every line of the proof with its number."""
     from tests.cloud import filler
@@ -442,11 +471,16 @@ def main() -> int:
     )
     parser.add_argument("--keep", action="store_true", help="stay up when it is over, until Ctrl-C")
     parser.add_argument(
+        "--dashboard",
+        action="store_true",
+        help="then start a Horizon, fill the project again, and stay up until Ctrl-C",
+    )
+    parser.add_argument(
         "--port-base",
         metavar="PORT",
         type=int,
         default=os.environ.get("CLEANUP_DEMO_PORT_BASE") or "15000",
-        help="first of 31 ports on 127.0.0.1 (default: $CLEANUP_DEMO_PORT_BASE or 15000)",
+        help="first of 32 ports on 127.0.0.1 (default: $CLEANUP_DEMO_PORT_BASE or 15000)",
     )
     options = parser.parse_args()
     if not 1024 <= options.port_base <= 65000:
@@ -484,6 +518,11 @@ def main() -> int:
                 f"port {demo.port} (for the orchestrator) is already in use; stop what listens there or choose others "
                 "with CLEANUP_DEMO_PORT_BASE"
             )
+        if options.dashboard and not port_is_free(options.port_base + HORIZON_PORT):
+            raise CloudError(
+                f"port {options.port_base + HORIZON_PORT} (for Horizon) is already in use; stop what listens there or "
+                "choose others with CLEANUP_DEMO_PORT_BASE"
+            )
         install(cloud, logs)
         headline("Starting Keystone, Glance, Neutron, Swift, Barbican and the orchestrator on 127.0.0.1")
         cloud.wipe()
@@ -492,7 +531,9 @@ def main() -> int:
         say(f"the orchestrator is up: {demo.url}")
         code = 0 if perform(demo) else 1
         over = True
-        if options.keep:
+        if options.dashboard and code == 0:
+            show_dashboard(demo, options.port_base + HORIZON_PORT)
+        if options.keep or options.dashboard:
             show(
                 f"\nIt is left running. In another terminal:\n\n"
                 f"  export PATH={shlex.quote(str(pathlib.Path(sys.executable).parent))}:$PATH\n"

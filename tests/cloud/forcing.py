@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -50,6 +52,18 @@ class Forcing(demo.Demo):
         before = begun()
         time.sleep(patience + 1)
         wait("steps are tried again", lambda: begun() >= before + 2, 300, 0.2)
+
+    def without_workers(self) -> None:
+        """Run the API alone, on a bus that no worker listens to, until `start_orchestrator` is called again."""
+        self.cloud.children.end("orchestrator-out")
+        configuration = self.home / "api-alone.conf"
+        configuration.touch(mode=0o600)
+        text = (self.home / "cleanup-orchestrator.conf").read_text()
+        configuration.write_text(text.replace("[DEFAULT]\n", "[DEFAULT]\ntransport_url = fake://\n", 1))
+        program = str(pathlib.Path(sys.executable).parent / "cleanup-orchestrator-api")
+        arguments = ["exec", "--", program, "--config-file", str(configuration)]
+        self.cloud.children.start("orchestrator-out", arguments, python=sys.executable)
+        wait("the API answers", self._answers, 120, 0.2)
 
     def stuck(self, project: str, until: Callable[[dict[str, Any]], bool], seconds: float = 600) -> dict[str, Any]:
         """Wait until the deletion of the project makes no more progress; return it."""

@@ -90,6 +90,17 @@ class Rest:
         role_id = self.ensure("roles", "role", {"name": role})["id"]
         self.call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{role_id}")
 
+    def ensure_inherited_role(self, user: str, role: str, domain_id: str = "default") -> None:
+        """Give the user the role on every project of the domain.
+
+        The orchestrator's user needs it for complete plans: Barbican and Swift show its resources only to a token
+        of the project, and a dry run grants no role.
+        """
+        (found,) = self.call("GET", f"/users?{urllib.parse.urlencode({'name': user, 'domain_id': 'default'})}")["users"]
+        role_id = self.ensure("roles", "role", {"name": role})["id"]
+        path = f"/OS-INHERIT/domains/{domain_id}/users/{found['id']}/roles/{role_id}/inherited_to_projects"
+        self.call("PUT", path)
+
     def ensure_user(self, name: str, password: str, project: str, roles: tuple[str, ...]) -> dict[str, Any]:
         """A user with these roles on a project of the default domain; both are created if need be."""
         domain = {"domain_id": "default"}

@@ -26,7 +26,7 @@ TURNS = (
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
-    | _cloud("backup", "metric", "rating")
+    | _cloud("backup", "metric", "rating", "dashboard")
     | _functional("chaos"),
 )
 #: All of them.
@@ -90,6 +90,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
 SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
+)
+#: The panels call the API with the proxy of the SDK.
+SOURCES[f"{FOLDER}test_dashboard.py"] = (
+    "cleanup_orchestrator/dashboard/",
+    "cleanup_orchestrator/sdk/",
+    f"{FOLDER}browser.py",
+    f"{FOLDER}horizon.py",
 )
 #: The example service imports the service's side of the protocol, and the command checks it.
 SOURCES[f"{FOLDER}test_protocol_service.py"] = (
