@@ -21,6 +21,8 @@ from cleanup_orchestrator.sdk.proxy import from_connection
 
 #: Seconds for which a page waits for an answer. A user who waits for longer loads the page again.
 TIMEOUT = 20
+#: The same for force, for which the API asks a worker and the services.
+FORCE_TIMEOUT = 60
 
 #: What a call can raise. Never hand one of these to ``horizon.exceptions.handle``: Horizon takes each exception of
 #: openstacksdk for an expired login.

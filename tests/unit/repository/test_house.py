@@ -236,6 +236,13 @@ def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring(mo
     assert outside <= brought
 
 
+@pytest.mark.parametrize("module", inside("dashboard"))
+def test_the_panels_run_in_horizon_without_server_code(module):
+    """Horizon's environment has neither the bus nor the database of the orchestrator."""
+    forbidden = [*ours(*(ROOMS - {"dashboard", "sdk"})), "sqlalchemy", "oslo_messaging", "pecan"]
+    assert offenders(module, forbidden, reach(module)) == []
+
+
 @pytest.mark.parametrize("module", inside("osc"))
 def test_the_client_brings_no_server(module):
     """What is installed beside ``openstack`` on a laptop is the REST client and nothing behind it."""
