@@ -47,6 +47,8 @@ OPENSTACK_API_VERSIONS = {{"identity": 3}}
 # Domain managers have a token of their domain, too.
 OPENSTACK_KEYSTONE_MULTIDOMAIN_SUPPORT = True
 OPENSTACK_KEYSTONE_DEFAULT_DOMAIN = "Default"
+# If this is true, which is the default, Horizon shows a page only after a script has run.
+DISALLOW_IFRAME_EMBED = False
 # Two tokens do not fit into a cookie.
 SESSION_ENGINE = "django.contrib.sessions.backends.file"
 SESSION_FILE_PATH = {sessions!r}
