@@ -20,9 +20,9 @@ from cleanup_orchestrator import sdk
 from cleanup_orchestrator.sdk.proxy import from_connection
 
 #: Seconds for which a page waits for an answer. A user who waits for longer loads the page again.
-TIMEOUT = 20
-#: The same for force, for which the API asks a worker and the services.
-FORCE_TIMEOUT = 60
+TIMEOUT = 10
+#: The same for force, for which the API asks a worker and the services, and for requests, which can cover a large tree.
+LONG_TIMEOUT = 60
 
 #: What a call can raise. Never hand one of these to ``horizon.exceptions.handle``: Horizon takes each exception of
 #: openstacksdk for an expired login.
@@ -118,7 +118,7 @@ def problem(exc: Exception) -> str:
 
 def status_of(exc: Exception) -> int:
     """Return the status code of a page that cannot be shown because of this."""
-    if isinstance(exc, sdk.ApiError) and exc.status_code in (403, 404):
+    if isinstance(exc, sdk.ApiError) and 400 <= (exc.status_code or 0) < 500:
         return int(exc.status_code)
     return 503
 

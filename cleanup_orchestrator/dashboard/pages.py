@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views import generic
 from horizon import messages
 from horizon.views import PageTitleMixin
@@ -65,8 +66,14 @@ def unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
     :raises horizon.exceptions.NotAuthenticated: if the user has to log in again
     """
     calls.check_login(exc)
-    context = {"problem": calls.problem(exc), "again": request.get_full_path() if request.method == "GET" else ""}
-    return render(request, "project_cleanup/unavailable.html", context, status=calls.status_of(exc))
+    status = calls.status_of(exc)
+    again = request.method == "GET" and status >= 500  # a refusal would be the same
+    context = {
+        "page_title": _("Not Available"),
+        "problem": calls.problem(exc),
+        "again": request.get_full_path() if again else "",
+    }
+    return render(request, "project_cleanup/unavailable.html", context, status=status)
 
 
 class Page(Guarded, generic.TemplateView):

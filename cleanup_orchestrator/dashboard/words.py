@@ -92,3 +92,25 @@ def mode(value: str) -> Any:
 STATUSES = tuple(_STATUSES.items())
 #: All modes, with their words.
 MODES = tuple(_MODES.items())
+
+_SCAN_STATUSES = {
+    "accepted": _("Accepted"),
+    "running": _("Running"),
+    "waiting": _("Waiting for the second read"),
+    "completed": _("Completed"),
+    "incomplete": _("Incomplete"),
+    "failed": _("Failed"),
+    "cancelled": _("Cancelled"),
+}
+
+_SCAN_CLASSES = {"completed": "good", "incomplete": "warn", "failed": "bad", "cancelled": "plain"}
+
+
+def scan_status(value: str) -> Any:
+    """Return the status of an orphan scan in words."""
+    return _SCAN_STATUSES.get(value, value)
+
+
+def scan_status_class(value: str) -> str:
+    """Return the CSS class of the label of the status of an orphan scan."""
+    return f"pc-label-{_SCAN_CLASSES.get(value, 'moving')}"

@@ -68,3 +68,15 @@ def mode_name(value: str) -> Any:
 def percent_of(part: int | None, whole: int | None) -> int:
     """Return a part in percent: 0 to 100; of nothing, 0."""
     return min(100, max(0, (part or 0) * 100 // whole)) if whole else 0
+
+
+@register.filter
+def scan_status_name(value: str) -> Any:
+    """Return the status of an orphan scan in words."""
+    return words.scan_status(value)
+
+
+@register.filter
+def scan_status_class(value: str) -> str:
+    """Return the CSS class of the label of the status of an orphan scan."""
+    return words.scan_status_class(value)

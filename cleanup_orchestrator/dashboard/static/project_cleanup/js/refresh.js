@@ -1,7 +1,8 @@
 /* Keeps the moving parts of a page up to date.
  *
  * An element with data-pc-refresh="NAME" is replaced every five seconds by the one of the same name in a new copy of the
- * page, as long as it has data-pc-moving="true". Without JavaScript the user loads the page again.
+ * page, as long as it has data-pc-moving="true". Without JavaScript the user loads the page again. If the page cannot be
+ * loaded, or the login has expired (the answer is a redirect), #pc-stale says so.
  */
 (function () {
   'use strict';
@@ -13,8 +14,29 @@
   }
 
   function busy(element) {
-    // Somebody who reads or types there is not disturbed: an open list of choices or a focused link would be lost.
-    return element.contains(document.activeElement) && document.activeElement !== document.body;
+    // Somebody who types or marks text there is not disturbed.
+    var selection = window.getSelection();
+    var active = document.activeElement;
+    return (active.matches('input, select, textarea') && element.contains(active)) ||
+      (!selection.isCollapsed && selection.containsNode(element, true));
+  }
+
+  function put(old, fresh) {
+    // What is open stays open, and the focus stays where it is, if the element has an id.
+    var focused = old.contains(document.activeElement) && document.activeElement.id;
+    var made = document.importNode(fresh, true);
+    old.querySelectorAll('details[id]').forEach(function (before) {
+      var after = made.querySelector('#' + CSS.escape(before.id));
+      if (after) { after.open = before.open; }
+    });
+    old.replaceWith(made);
+    var target = focused && document.getElementById(focused);
+    if (target) { target.focus({preventScroll: true}); }
+  }
+
+  function stale(is) {
+    var note = document.getElementById('pc-stale');
+    if (note) { note.hidden = !is; }
   }
 
   function replace(text) {
@@ -23,7 +45,7 @@
       var name = old.getAttribute('data-pc-refresh');
       var fresh = page.querySelector('[data-pc-refresh="' + name + '"]');
       if (fresh && !busy(old)) {
-        old.replaceWith(document.importNode(fresh, true));
+        put(old, fresh);
       }
     });
   }
@@ -41,8 +63,10 @@
     }).then(function (text) {
       failures = 0;
       replace(text);
+      stale(false);
     }).catch(function () {
       failures += 1;
+      stale(true);
     }).then(again);
   }
 
