@@ -1,19 +1,57 @@
-"""The banner in the header of every page of Horizon while the brake is pulled."""
+"""The banner in the header of every page of Horizon while the brake is pulled.
+
+A script of Horizon loads the header after the page, so that no page waits for it. Without scripts, the pages of this
+package show the banner themselves.
+"""
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 from django.core.cache import cache
+from django.http import HttpRequest
 from django.views.generic import TemplateView
 
+from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls
 
-#: Seconds for which an answer is shown again. The pages of Horizon must not wait for this API.
+#: Seconds for which an answer is shown again.
 _KEPT = 10
 #: Seconds for which the header waits for the API.
 _TIMEOUT = 2
-_KEY = "project_cleanup.brake"
+
+
+def _key(request: HttpRequest) -> str:
+    # The name of a region can have characters that a cache refuses in a key.
+    return f"project_cleanup.brake.{urllib.parse.quote(request.user.services_region or '', safe='')}"
+
+
+def state(request: HttpRequest) -> dict[str, Any] | None:
+    """Return the brake, or that it is unknown; ``None`` for a user who may not see it."""
+    if not request.user.is_authenticated or not request.user.has_perms(("openstack.services.project-cleanup",)):
+        return None
+    if not calls.allowed(request, "cleanup:brake:get"):
+        return None
+    found: dict[str, Any] | None = cache.get(_key(request))
+    if found is None and (found := _read(request)) is not None:
+        cache.set(_key(request), found, _KEPT)
+    return found
+
+
+def forget(request: HttpRequest) -> None:
+    """Let the next page ask the API again."""
+    cache.delete(_key(request))
+
+
+def _read(request: HttpRequest) -> dict[str, Any] | None:
+    try:
+        brake = calls.proxy(request, _TIMEOUT).get_brake()
+    except calls.FAILURES as exc:
+        # A refusal is that of this user, and says nothing about the brake to others.
+        refused = isinstance(exc, sdk.ApiError) and exc.status_code in (401, 403)
+        return None if refused else {"known": False}
+    return {"known": True, "on": brake.on, "reason": brake.reason, "since": brake.since}
 
 
 class BrakeHeader(TemplateView):
@@ -24,24 +62,4 @@ class BrakeHeader(TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the brake, or that it is unknown."""
         found: dict[str, Any] = super().get_context_data(**kwargs)
-        return found | {"pc_brake": self._state()}
-
-    def _state(self) -> dict[str, Any] | None:
-        request = self.request
-        if not request.user.is_authenticated or not request.user.has_perms(("openstack.services.project-cleanup",)):
-            return None
-        if not calls.allowed(request, "cleanup:brake:get"):
-            return None
-        key = f"{_KEY}.{request.user.services_region}"
-        found: dict[str, Any] | None = cache.get(key)
-        if found is None:
-            found = self._read()
-            cache.set(key, found, _KEPT)
-        return found
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            brake = calls.proxy(self.request, _TIMEOUT).get_brake()
-        except calls.FAILURES:
-            return {"known": False}
-        return {"known": True, "on": brake.on, "reason": brake.reason, "since": brake.since, "by": brake.user_name}
+        return found | {"pc_brake": state(self.request), "pc_brake_id": "pc-header-brake"}

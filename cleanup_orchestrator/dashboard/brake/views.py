@@ -2,13 +2,89 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django import forms
+from django.urls import reverse
+from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
-from cleanup_orchestrator.dashboard import pages
+from cleanup_orchestrator.dashboard import calls, holds, pages
+from cleanup_orchestrator.dashboard.brake import header
 
 
 class Index(pages.Page):
-    """The list."""
+    """Whether the brake is pulled."""
 
     page_title = _("Brake")
     template_name = "project_cleanup/brake/index.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the brake, and what the user may do."""
+        found: dict[str, Any] = super().get_context_data(**kwargs)
+        brake = calls.proxy(self.request).get_brake()
+        return found | {
+            "brake": brake,
+            "may_pull": not brake.on and calls.allowed(self.request, "cleanup:brake:set"),
+            "may_lift": brake.on and calls.allowed(self.request, "cleanup:brake:unset"),
+        }
+
+
+class PullForm(forms.Form):
+    """Pulls the brake."""
+
+    reason = holds.ReasonField(
+        help_text=_("Each deletion on hold shows the reason to admins. Name a ticket or a person.")
+    )
+
+
+class _Switch(pages.FormPage):
+    danger = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the brake, if the user may see it."""
+        found: dict[str, Any] = super().get_context_data(**kwargs)
+        may_see = calls.allowed(self.request, "cleanup:brake:get")
+        return found | {"brake": calls.proxy(self.request).get_brake() if may_see else None}
+
+    def back(self) -> str:
+        """Return to the state."""
+        return str(reverse("horizon:identity:project_brake:index"))
+
+
+class Pull(_Switch):
+    """Pulls the brake."""
+
+    page_title = _("Pull the Brake")
+    template_name = "project_cleanup/brake/pull.html"
+    form_class = PullForm
+    form_id = "pc-brake-pull"
+    submit_label = _("Pull the brake")
+
+    def act(self, form: forms.Form) -> str:
+        """Pull it."""
+        try:
+            brake = calls.proxy(self.request).set_brake(form.cleaned_data["reason"])
+        finally:  # after a timeout it can be pulled
+            header.forget(self.request)
+        if brake.user_id != self.request.user.id or brake.reason != form.cleaned_data["reason"]:
+            return str(_now("The brake was already pulled. Its reason stays the first one."))
+        return str(_now("The brake is pulled. No worker begins another lock or delete."))
+
+
+class Lift(_Switch):
+    """Lifts the brake, after a question."""
+
+    page_title = _("Lift the Brake")
+    template_name = "project_cleanup/brake/lift.html"
+    form_class = forms.Form
+    form_id = "pc-brake-lift"
+    submit_label = _("Lift the brake")
+
+    def act(self, form: forms.Form) -> str:
+        """Lift it."""
+        try:
+            calls.proxy(self.request).unset_brake()
+        finally:
+            header.forget(self.request)
+        return str(_now("The brake is lifted. Deletions continue within seconds, unless something else holds them."))

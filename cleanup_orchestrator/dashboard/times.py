@@ -1,0 +1,46 @@
+"""The field of a form for a time in the future."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from django import forms
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext_lazy as _
+
+
+class _Input(forms.DateTimeInput):
+    input_type = "datetime-local"
+
+
+class FutureTimeField(forms.Field):
+    """A time in UTC that is later than now. The value is the time in the format of the API, or ``None``.
+
+    The browser's field for a time has no zone. The time zone that the user chose in Horizon is not applied: the label
+    says UTC, as the API does.
+    """
+
+    default_error_messages = {  # noqa: RUF012
+        "invalid": _("Enter a date and a time in UTC, such as 2027-01-31T00:00."),
+        "past": _("This time has already passed. Enter a time in UTC that is later than now."),
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(widget=_Input(attrs={"class": "form-control"}), **kwargs)
+
+    def to_python(self, value: Any) -> str | None:
+        """Return the time in the format of the API."""
+        text = str(value or "").strip()
+        if not text:
+            return None
+        try:
+            found = parse_datetime(text)
+        except ValueError:
+            found = None
+        if found is None:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
+        found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
+        if found <= datetime.datetime.now(datetime.UTC):
+            raise forms.ValidationError(self.error_messages["past"], code="past")
+        return str(found.strftime("%Y-%m-%dT%H:%M:%SZ"))
