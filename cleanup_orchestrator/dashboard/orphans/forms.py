@@ -1,0 +1,72 @@
+"""The forms of the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from cleanup_orchestrator.sdk.orphans import ScannedType
+
+
+class NoFields(forms.Form):
+    """A form that is only a button."""
+
+
+class Filter(forms.Form):
+    """Which orphans are listed.
+
+    :param types: the types that the scan lists
+    """
+
+    project = forms.RegexField(r"^[A-Za-z0-9_-]{1,64}$", required=False, label=_("Project ID"))
+    what = forms.ChoiceField(required=False, label=_("Service and type"))
+
+    def __init__(self, *args: Any, types: Iterable[ScannedType], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["what"].choices = _choices({(each.service, each.type) for each in types})
+
+    def filters(self) -> dict[str, str | None]:
+        """Return the parameters of the call. The form is valid."""
+        service, _dot, type_ = self.cleaned_data["what"].partition(".")
+        return {"project_id": self.cleaned_data["project"] or None, "service": service or None, "type": type_ or None}
+
+
+def _choices(types: set[tuple[str, str]]) -> list[tuple[str, Any]]:
+    """Return all types of each service together, and each type by itself."""
+    found: list[tuple[str, Any]] = [("", _("All"))]
+    for service in sorted({service for service, _type in types}):
+        every = (service, _now("%s: all types") % service)
+        each = [(f"{service}.{type_}", type_) for of, type_ in sorted(types) if of == service]
+        found.append((service, [every, *each]))
+    return found
+
+
+class TypedId(forms.Form):
+    """A form that is valid only if the user has typed the ID of the project.
+
+    :param project_id: the ID of the project
+    """
+
+    project_id = forms.CharField(
+        label=_("ID of the project"),
+        help_text=_("Type the ID of the project to confirm."),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "class": "form-control"}),
+    )
+
+    def __init__(self, *args: Any, project_id: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.wanted = project_id
+
+    def clean_project_id(self) -> str:
+        """Return the ID.
+
+        :raises django.forms.ValidationError: if another ID was typed
+        """
+        typed = str(self.cleaned_data["project_id"])
+        if typed != self.wanted:
+            raise forms.ValidationError(_("This is not the ID of the project. Nothing was deleted."))
+        return typed
