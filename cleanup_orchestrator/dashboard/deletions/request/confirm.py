@@ -1,0 +1,120 @@
+"""The preview of deletions, and their confirmation."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from horizon import messages
+
+from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import calls, pages
+from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
+from cleanup_orchestrator.dashboard.deletions.request import preview, projects
+from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
+
+
+@dataclasses.dataclass
+class Refused:
+    """A request that the API refused."""
+
+    dry_run: sdk.Deletion
+    problem: str
+    #: The deletion that is under way, if that is why. Empty: none.
+    deletion_id: str = ""
+
+
+class Preview(pages.Page):
+    """Shows what dry runs found, and requests what they tried."""
+
+    page_title = gettext_lazy("What Would Happen")
+    template_name = "project_cleanup/request/preview.html"
+
+    @cached_property
+    def found(self) -> list[preview.Found]:
+        """The dry runs of the query. A deletion that is no dry run is left out."""
+        ids = list(dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if id_))[: projects.MOST]
+        found = preview.read(calls.proxy(self.request), ids)
+        return [one for one in found if one.dry_run.dry_run]
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the dry runs, and the form if all have ended."""
+        found: dict[str, Any] = super().get_context_data(**kwargs)
+        moving = any(one.moving for one in self.found)
+        wanted = [one for one in self.found if one.confirm is not None]
+        found |= {"found": self.found, "moving": moving, "again_url": self._again(), "wanted": wanted}
+        if wanted:
+            found |= {"danger": any(one.deletes for one in wanted), "submit_label": _label(wanted)}
+        return found
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the dry runs."""
+        self._add_forms()
+        answer: HttpResponse = super().get(request, *args, **kwargs)
+        return answer
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Request the deletions. If one is not confirmed, none is requested."""
+        self._add_forms(request.POST)
+        wanted = [one for one in self.found if one.confirm is not None]
+        if not wanted or any(one.confirm.errors for one in wanted):
+            return self.render_to_response(self.get_context_data(**kwargs))
+        made, refused = self._request(wanted)
+        if len(made) == 1 and not refused:
+            messages.success(request, _("The deletion of %s is requested.") % pages.text(made[0].project_name))
+            return HttpResponseRedirect(reverse("horizon:identity:project_deletions:detail", args=[made[0].id]))
+        context = {"page_title": _("Requested Deletions"), "made": made, "refused": refused, "again_url": self._again()}
+        return render(request, "project_cleanup/request/results.html", context)
+
+    def _add_forms(self, data: Any = None) -> None:
+        """Add a form to each dry run that can be requested, if all have ended and the policy allows it."""
+        if any(one.moving for one in self.found):
+            return
+        for one in self.found:
+            if one.requestable() and calls.allowed_for(self.request, "cleanup:deletions:create", one.dry_run):
+                one.confirm = ConfirmForm(one.dry_run, one.deletes and not one.bound, data=data)
+
+    def _request(self, wanted: list[preview.Found]) -> tuple[list[sdk.Deletion], list[Refused]]:
+        """Request each deletion, and return those that the API made and those that it refused."""
+        client = calls.proxy(self.request, calls.LONG_TIMEOUT)
+        made, refused = list[sdk.Deletion](), list[Refused]()
+        for one in wanted:
+            try:
+                made.append(client.create_deletion(**one.wanted()))
+            except calls.FAILURES as exc:
+                calls.check_login(exc)
+                refused.append(Refused(one.dry_run, *projects.refusal(exc)))
+        return made, refused
+
+    def _again(self) -> str:
+        """Return the URL of the request page with the same projects and choices."""
+        runs = [one.dry_run for one in self.found]
+        choices = {"mode": runs[0].mode, "include_subtree": str(bool(runs[0].include_subtree)).lower()} if runs else {}
+        return f"{request_url(str(run.project_id) for run in runs)}&{urllib.parse.urlencode(choices)}"
+
+
+def _label(wanted: list[preview.Found]) -> str:
+    """Return what the button does."""
+    modes = {one.dry_run.mode for one in wanted}
+    number = len(wanted) + sum(len(one.below) for one in wanted)
+    if modes == {"report"}:
+        label = ngettext("Request the report deletion", "Request %(number)d report deletions", number)
+    elif modes == {"cascade"} and number == 1:
+        label = _("Delete project %(name)s with its contents")
+    elif modes == {"cascade"}:
+        label = _("Delete %(number)d projects with their contents")
+    elif modes == {"empty"}:
+        label = ngettext(
+            "Delete the contents of project %(name)s", "Delete the contents of %(number)d projects", number
+        )
+    else:
+        label = _("Request %(number)d deletions")
+    run = wanted[0].dry_run
+    return str(label % {"number": number, "name": pages.text(run.project_name or run.project_id)})

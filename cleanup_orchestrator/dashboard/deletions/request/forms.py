@@ -1,0 +1,139 @@
+"""The forms of the request of deletions."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from cleanup_orchestrator import sdk
+
+#: Each mode, and what it does.
+MODES = (
+    ("report", _("Report: list what the project owns. Only if it owns nothing, delete the project.")),
+    ("cascade", _("Cascade: delete everything the project owns, then delete the project.")),
+    ("empty", _("Empty: delete what the project owns, and keep the project.")),
+)
+
+#: A field as wide as the form: names are long.
+_WIDE = {"class": "form-control"}
+
+#: Fields that only mode ``empty`` has.
+_SELECTING = ("services", "types", "tags", "created_before")
+
+
+class RequestForm(forms.Form):
+    """What to do with the chosen projects."""
+
+    mode = forms.ChoiceField(label=_("What to do"), choices=MODES, widget=forms.RadioSelect, initial="report")
+    include_subtree = forms.BooleanField(
+        label=_("Also the projects below"),
+        required=False,
+        help_text=_("Do the same with each project below the chosen ones, first. Not with Empty."),
+    )
+    services = forms.CharField(
+        widget=forms.TextInput(attrs=_WIDE),
+        label=_("Only these services"),
+        required=False,
+        help_text=_("Only with Empty. Separate names by commas: compute, network. Empty field: all services."),
+    )
+    types = forms.CharField(
+        widget=forms.TextInput(attrs=_WIDE),
+        label=_("Only these types of resources"),
+        required=False,
+        help_text=_("Only with Empty. Separate names by commas: compute.server, volume. Empty field: all types."),
+    )
+    tags = forms.CharField(
+        widget=forms.TextInput(attrs=_WIDE),
+        label=_("Only resources with all of these tags"),
+        required=False,
+        help_text=_("Only with Empty. Separate tags by commas. Empty field: with any tags, or none."),
+    )
+    created_before = forms.DateTimeField(
+        widget=forms.DateTimeInput(attrs=_WIDE),
+        label=_("Only resources created before"),
+        required=False,
+        help_text=_(
+            "Only with Empty. A date and a time in your time zone: 2026-11-01 18:00. Empty field: any age. "
+            "A resource of unknown age is then not deleted."
+        ),
+    )
+
+    def clean_services(self) -> list[str]:
+        """Return the names."""
+        return _names(self.cleaned_data["services"])
+
+    def clean_types(self) -> list[str]:
+        """Return the names."""
+        return _names(self.cleaned_data["types"])
+
+    def clean_tags(self) -> list[str]:
+        """Return the tags. A tag can have blanks."""
+        return _names(self.cleaned_data["tags"], ",")
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse fields of another mode: a choice that has no effect would delete more than the user wants."""
+        found: dict[str, Any] = super().clean() or self.cleaned_data
+        if found.get("mode") == "empty":
+            if found.get("include_subtree"):
+                self.add_error("include_subtree", _("Empty covers no projects below. Clear this choice."))
+            return found
+        for name in _SELECTING:
+            if found.get(name):
+                self.add_error(name, _("Only Empty can select resources. Clear this field, or choose Empty."))
+        return found
+
+    def wanted(self) -> dict[str, Any]:
+        """Return the parameters of the request."""
+        given = self.cleaned_data
+        found = {"mode": given["mode"], "include_subtree": given["include_subtree"]}
+        before = given["created_before"]
+        at = before.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if before else None
+        selection = {name: given[name] for name in ("services", "types", "tags")} | {"created_before": at}
+        return found | {"selection": {name: value for name, value in selection.items() if value} or None}
+
+
+class ConfirmForm(forms.Form):
+    """The confirmation of one deletion."""
+
+    def __init__(self, dry_run: sdk.Deletion, unbound: bool, **kwargs: Any) -> None:
+        super().__init__(prefix=dry_run.id, **kwargs)
+        self.expected = confirmation(dry_run)
+        if dry_run.mode != "report":
+            self.fields["typed"] = forms.CharField(
+                label=_("Name of the project")
+                if self.expected == dry_run.project_name
+                else _("ID of the project (its name has characters that cannot be typed)"),
+                strip=False,
+                widget=forms.TextInput(attrs={**_WIDE, "autocomplete": "off", "spellcheck": "false", "dir": "auto"}),
+                error_messages={"required": _("Type the name of the project.")},
+            )
+        if unbound:
+            self.fields["unbound"] = forms.BooleanField(
+                label=_("I understand that resources which are not listed here can be deleted as well."),
+                error_messages={"required": _("Confirm that you understand this.")},
+            )
+
+    def clean_typed(self) -> str:
+        """Refuse another name. Blanks around it do not matter, but a name can have some."""
+        typed = str(self.cleaned_data["typed"])
+        if self.expected not in (typed, typed.strip()):
+            raise forms.ValidationError(_("This is not the name of the project. Nothing was requested."))
+        return typed
+
+
+def confirmation(dry_run: sdk.Deletion) -> str:
+    """Return what the user types to confirm a deletion: the name, or the ID if nobody can type the name."""
+    name = dry_run.project_name or ""
+    return name if name.strip() and name.isprintable() else str(dry_run.project_id)
+
+
+def _names(text: str, separator: str = r"[,\s]") -> list[str]:
+    """Return the names of a field. Without a name the field must be empty: it would select everything."""
+    found = [name.strip() for name in re.split(separator, text) if name.strip()]
+    if text.strip() and not found:
+        raise forms.ValidationError(_("This has no name. Clear the field, or type names."))
+    return found

@@ -1,0 +1,180 @@
+"""What dry runs found: what a deletion deletes, keeps and cannot delete."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from cleanup_orchestrator import sdk
+
+#: Resources that are listed by name.
+NAMED = 50
+#: Projects below that are read.
+BELOW = 50
+
+
+@dataclasses.dataclass
+class Rows:
+    """The first resources of a list, and how many more there are."""
+
+    rows: list[Any]
+    more: int = 0
+    #: How many there are.
+    count: int = 0
+
+
+@dataclasses.dataclass
+class Unseen:
+    """A type or a service that was not listed."""
+
+    name: str
+    message: str = ""
+
+
+@dataclasses.dataclass
+class Below:
+    """The dry run of a project below."""
+
+    dry_run: sdk.Deletion
+    plan: sdk.Plan | None = None
+
+
+@dataclasses.dataclass
+class Found:
+    """A dry run, and what it found."""
+
+    dry_run: sdk.Deletion
+    below: list[Below] = dataclasses.field(default_factory=list)
+    #: Whether there are more projects below than are read.
+    more_below: bool = False
+    plan: sdk.Plan | None = None
+    #: Types with what goes, or with what a report found: records with ``number``.
+    types: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    names: Rows = dataclasses.field(default_factory=lambda: Rows([]))
+    kept: Rows = dataclasses.field(default_factory=lambda: Rows([]))
+    protected: Rows = dataclasses.field(default_factory=lambda: Rows([]))
+    unseen: list[Unseen] = dataclasses.field(default_factory=list)
+    waived: list[Unseen] = dataclasses.field(default_factory=list)
+    #: The form that confirms the deletion. ``None``: it cannot be requested.
+    confirm: Any = None
+
+    @property
+    def moving(self) -> bool:
+        """Whether a dry run, also one of a project below, is under way."""
+        return any(run.finished_at is None for run in (self.dry_run, *(row.dry_run for row in self.below)))
+
+    @property
+    def blockers(self) -> list[Any]:
+        """What would block the deletion."""
+        return list((self.plan.blockers if self.plan else self.dry_run.blockers) or ())
+
+    @property
+    def planned(self) -> bool:
+        """Whether the dry run ended well."""
+        return bool(self.dry_run.status == "planned")
+
+    @property
+    def liens_below(self) -> list[Below]:
+        """The projects below with liens in force."""
+        return [row for row in self.below if row.dry_run.liens]
+
+    @property
+    def expired(self) -> bool:
+        """Whether the plan is too old for a request."""
+        until = parse_datetime(self.plan.expires_at) if self.plan and self.plan.expires_at else None
+        return until is not None and until <= timezone.now().astimezone(datetime.UTC)
+
+    @property
+    def bound(self) -> bool:
+        """Whether the request can be bound to the plan: only what the plan lists is deleted."""
+        return bool(self.plan and self.plan.complete and not self.dry_run.include_subtree)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the deletion deletes resources."""
+        return bool(self.dry_run.mode != "report")
+
+    def requestable(self) -> bool:
+        """Whether the deletion can be requested as it was tried."""
+        return self.planned and not self.expired and not (self.deletes and self.plan is None)
+
+    def wanted(self) -> dict[str, Any]:
+        """Return the parameters of the request: those of the dry run, bound to its plan if that is possible."""
+        run = self.dry_run
+        found: dict[str, Any] = {"project_id": run.project_id, "mode": run.mode}
+        if self.bound and self.plan:
+            return found | {"plan_id": self.plan.id, "plan_hash": self.plan.hash}
+        selected = {name: value for name, value in (run.selection or {}).items() if value}
+        selection = {k: selected[k] for k in ("services", "types", "tags", "created_before") if k in selected}
+        return found | {"include_subtree": bool(run.include_subtree), "selection": selection or None}
+
+
+def read(client: sdk.Proxy, ids: Iterable[str]) -> list[Found]:
+    """Return the dry runs. The details are read when all have ended.
+
+    :raises openstack.exceptions.SDKException: if one of them cannot be read
+    """
+    found = [Found(client.get_deletion(id_)) for id_ in ids]
+    for one in found:
+        rows = list(islice(_below(client, one.dry_run), BELOW + 1))
+        one.below, one.more_below = rows[:BELOW], len(rows) > BELOW
+    if not any(one.moving for one in found):
+        for one in found:
+            _add_details(client, one)
+    return found
+
+
+def _below(client: sdk.Proxy, dry_run: sdk.Deletion) -> Iterator[Below]:
+    """Yield the dry runs of all projects below, each before those below it."""
+    for child in dry_run.children or ():
+        found = Below(client.get_deletion(child["deletion_id"]))
+        yield found
+        yield from _below(client, found.dry_run)
+
+
+def _add_details(client: sdk.Proxy, found: Found) -> None:
+    if not found.planned:
+        return
+    if not found.deletes:
+        _add_report(client, found)
+        return
+    found.plan = plan = client.get_plan(found.dry_run)
+    found.types = [{**row, "number": row["delete"]} for row in plan.types or () if row.get("delete")]
+    found.names = _planned(client, plan, "delete", plan.delete)
+    found.kept = _planned(client, plan, "keep", plan.keep)
+    found.protected = _planned(client, plan, "protect", plan.protect)
+    said = {_name(row): row.get("message") or row.get("reason") or "" for row in plan.types or ()}
+    found.unseen = [Unseen(name, said.get(name, "")) for name in plan.unknown or ()]
+    found.waived = [Unseen(_name(row), row.get("message") or "") for row in plan.types or () if row.get("waived")]
+    for row in found.below:
+        if row.dry_run.status == "planned":
+            row.plan = client.get_plan(row.dry_run)
+
+
+def _add_report(client: sdk.Proxy, found: Found) -> None:
+    """Add what a report found. It has no plan."""
+    run = found.dry_run
+    counts = run.counts or ()
+    remaining = run.progress.remaining if run.progress else 0
+    found.types = [{**row, "number": row["remaining"]} for row in counts if row.get("remaining")]
+    rows = list(client.leftovers(run, limit=NAMED)) if remaining else []
+    found.names = Rows(rows, max(0, remaining - len(rows)), remaining)
+    unknown = [row for row in counts if row.get("outcome") == "unknown"]
+    found.unseen = [Unseen(_name(row), row.get("message") or row.get("reason") or "") for row in unknown]
+
+
+def _planned(client: sdk.Proxy, plan: sdk.Plan, action: str, count: int) -> Rows:
+    rows = list(client.plan_resources(plan, action=action, limit=NAMED)) if count else []
+    return Rows(rows, max(0, count - len(rows)), count)
+
+
+def _name(row: Any) -> str:
+    """Return the name of a type in a region, as the list of unknown types has it."""
+    region = f"@{row['region']}" if row.get("region") else ""
+    return f"{row.get('service')}.{row.get('type')}{region}"
