@@ -1,0 +1,165 @@
+"""The pages that retry, cancel, restore and approve a deletion."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from django import forms
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import calls, pages
+from cleanup_orchestrator.dashboard.deletions import states
+
+#: Characters of a reason at most.
+REASON = 1000
+
+
+class ActionPage(pages.FormPage):
+    """The base: a page that says what will happen, with the button that does it."""
+
+    #: Rule of the policy.
+    rule: ClassVar[str] = ""
+    form_class = forms.Form
+
+    @cached_property
+    def deletion(self) -> sdk.Deletion:
+        """The deletion, read once for a page."""
+        return calls.proxy(self.request).get_deletion(str(self.kwargs["deletion_id"]))
+
+    @property
+    def name(self) -> str:
+        """The name of the project, for messages."""
+        return pages.text(self.deletion.project_name or self.deletion.project_id)
+
+    def possible(self) -> bool:
+        """Return whether the state of the deletion allows it."""
+        raise NotImplementedError
+
+    def form_valid(self, form: forms.Form) -> HttpResponse:
+        """Make the call, unless the deletion has changed since the page was shown.
+
+        Force names the project, not the deletion: a later deletion of the project must not get what this page showed.
+        """
+        if self.possible():
+            return super().form_valid(form)
+        form.add_error(None, _("The deletion has changed, and no longer allows this. Nothing was requested."))
+        answer: HttpResponse = self.form_invalid(form)
+        return answer
+
+    def back(self) -> str:
+        """Return the URL of the deletion."""
+        return str(reverse("horizon:identity:project_deletions:detail", args=[self.kwargs["deletion_id"]]))
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the deletion, and whether it can be done."""
+        found = super().get_context_data(**kwargs)
+        permitted = calls.allowed_for(self.request, self.rule, self.deletion)
+        return found | {
+            "deletion": self.deletion,
+            "name": self.name,
+            "permitted": permitted,
+            "possible": permitted and self.possible(),
+        }
+
+
+class Retry(ActionPage):
+    """Start a new attempt, or try again at once."""
+
+    rule = "cleanup:deletions:retry"
+    page_title = gettext_lazy("Retry the deletion of project {{ name }}")
+    template_name = "project_cleanup/deletions/retry.html"
+
+    @property
+    def submit_label(self) -> str:
+        """The label of the button."""
+        return str(_("Retry") if self.deletion.finished_at else _("Try now"))
+
+    def possible(self) -> bool:
+        """Return whether the state of the deletion allows it."""
+        return bool(self.deletion.retryable)
+
+    def act(self, form: forms.Form) -> str:
+        """Retry it."""
+        ended = self.deletion.finished_at
+        calls.proxy(self.request).retry_deletion(self.deletion.id)
+        if ended:
+            return str(_("A new attempt to delete project %s has begun.") % self.name)
+        return str(_("What the deletion of project %s waits for is tried again now.") % self.name)
+
+
+class Cancel(ActionPage):
+    """Stop a deletion, and undo the lock."""
+
+    rule = "cleanup:deletions:cancel"
+    page_title = gettext_lazy("Cancel the deletion of project {{ name }}")
+    template_name = "project_cleanup/deletions/cancel.html"
+    submit_label = gettext_lazy("Cancel the deletion")
+
+    def possible(self) -> bool:
+        """Return whether the state of the deletion allows it."""
+        return bool(self.deletion.cancellable)
+
+    def act(self, form: forms.Form) -> str:
+        """Cancel it."""
+        calls.proxy(self.request).cancel_deletion(self.deletion.id)
+        return str(_("The deletion of project %s is being cancelled.") % self.name)
+
+
+class Restore(ActionPage):
+    """Stop a deletion before anything is deleted."""
+
+    rule = "cleanup:deletions:restore"
+    page_title = gettext_lazy("Restore project {{ name }}")
+    template_name = "project_cleanup/deletions/restore.html"
+    submit_label = gettext_lazy("Restore the project")
+
+    def possible(self) -> bool:
+        """Return whether the state of the deletion allows it."""
+        return bool(self.deletion.restorable)
+
+    def act(self, form: forms.Form) -> str:
+        """Restore the project."""
+        calls.proxy(self.request).restore_deletion(self.deletion.id)
+        return str(_("Project %s is being restored.") % self.name)
+
+
+class ReasonForm(forms.Form):
+    """A reason."""
+
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        max_length=REASON,
+        help_text=gettext_lazy("One line, such as the number of a ticket. The journal keeps it."),
+        widget=forms.TextInput(attrs={"class": "form-control"}),
+    )
+
+
+class Approve(ActionPage):
+    """Approve a deletion that exceeds a limit."""
+
+    rule = "cleanup:deletions:approve"
+    form_class = ReasonForm
+    page_title = gettext_lazy("Approve the deletion of project {{ name }}")
+    template_name = "project_cleanup/deletions/approve.html"
+    submit_label = gettext_lazy("Approve the deletion")
+    danger = True
+
+    def possible(self) -> bool:
+        """Return whether the deletion waits for an approval."""
+        return bool(states.condition(self.deletion, "approval"))
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the limit that is exceeded."""
+        own = self.deletion.user_id == self.request.user.id
+        limit = states.condition(self.deletion, "approval")
+        return super().get_context_data(**kwargs) | {"submit_id": "pc-submit", "limit": limit, "own": own}
+
+    def act(self, form: forms.Form) -> str:
+        """Approve it."""
+        calls.proxy(self.request).approve_deletion(self.deletion.id, form.cleaned_data["reason"])
+        return str(_("The deletion of project %s is approved. It continues.") % self.name)

@@ -1,0 +1,130 @@
+"""The page that forces a deletion: an admin lets go of what cannot be deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import calls
+from cleanup_orchestrator.dashboard.deletions import actions, costs, states
+from cleanup_orchestrator.dashboard.deletions.request.forms import confirmation
+
+#: Leftovers that the page lists at most.
+_LISTED = 200
+
+_ALL, _CHOSEN, _NONE = "all", "chosen", "none"
+
+
+class ForceForm(actions.ReasonForm):
+    """The reason, the confirmation, and the types with a forced delete."""
+
+    field_order = ("reason", "use", "types", "name")
+
+    name = forms.CharField(
+        label=gettext_lazy("Type the name of the project to confirm"),
+        help_text=gettext_lazy("Exactly as it is shown above."),
+        strip=False,
+        widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off", "dir": "auto"}),
+    )
+    use = forms.ChoiceField(
+        label=gettext_lazy("Before resources are let go of, delete by force"),
+        choices=[
+            (_ALL, gettext_lazy("All types that have a forced delete")),
+            (_CHOSEN, gettext_lazy("Only the types that are marked below")),
+            (_NONE, gettext_lazy("No type: only let go of what cannot be deleted")),
+        ],
+        initial=_ALL,
+        widget=forms.RadioSelect,
+    )
+    types = forms.MultipleChoiceField(
+        label=gettext_lazy("Types to delete by force"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, *args: Any, expected: str, types: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.expected = expected
+        self.fields["types"].choices = [(each, each) for each in types]
+        if not types:
+            del self.fields["types"], self.fields["use"]
+
+    def clean_name(self) -> str:
+        """Return the name if it is that of the project."""
+        given: str = self.cleaned_data["name"]
+        if given.strip() != self.expected.strip():
+            raise forms.ValidationError(_("This is not the name of the project."))
+        return given
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a choice of types without a type."""
+        found: dict[str, Any] = super().clean() or self.cleaned_data
+        if found.get("use") == _CHOSEN and not found.get("types") and "types" not in self.errors:
+            self.add_error("types", _("Mark at least one type, or choose another answer above."))
+        return found
+
+    def chosen(self) -> list[str] | None:
+        """Return the types to delete by force; ``None``: all."""
+        use = self.cleaned_data.get("use", _ALL)
+        if use == _CHOSEN:
+            return list(self.cleaned_data["types"])
+        return [] if use == _NONE else None
+
+
+def _type(row: sdk.Count | sdk.Leftover) -> str:
+    return f"{row.service}.{row.type}" if row.type else row.service
+
+
+class Force(actions.ActionPage):
+    """The page."""
+
+    rule = "cleanup:projects:force"
+    form_class = ForceForm
+    page_title = gettext_lazy("Force the deletion of project {{ name }}")
+    template_name = "project_cleanup/deletions/force.html"
+    submit_label = gettext_lazy("Force the deletion")
+    danger = True
+    #: Code of the API's refusal.
+    refusal = ""
+
+    def possible(self) -> bool:
+        """Return whether the state of the deletion allows force."""
+        return states.forcible(self.deletion) and self.refusal != "not_forcible"
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Return what the form needs."""
+        found: dict[str, Any] = super().get_form_kwargs()
+        there = {_type(each) for each in self.deletion.counts or ()}
+        expected = confirmation(self.deletion)
+        return found | {"expected": expected, "types": [each for each in costs.FORCIBLE if each in there]}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return what would be let go of, and what that costs."""
+        counts = self.deletion.counts or []
+        left = Counter({_type(each): 0 for each in counts if each.remaining})
+        for each in counts:
+            if each.remaining:
+                left[_type(each)] += each.remaining
+        leftovers = list(calls.proxy(self.request).leftovers(self.deletion.id, limit=_LISTED))
+        return super().get_context_data(**kwargs) | {
+            "leftovers": leftovers,
+            "not_listed": max(0, self.deletion.progress.remaining - len(leftovers)),
+            "costs": [(type_, number, costs.of_type(type_)) for type_, number in sorted(left.items())],
+            "unseen": [each for each in counts if each.outcome == "unknown"],
+            "refusal": self.refusal,
+            "submit_id": "pc-submit",
+        }
+
+    def act(self, form: forms.Form) -> str:
+        """Force it."""
+        assert isinstance(form, ForceForm)
+        project_id, reason = self.deletion.project_id, form.cleaned_data["reason"]
+        try:
+            calls.proxy(self.request, calls.LONG_TIMEOUT).force_deletion(project_id, reason, form.chosen())
+        except sdk.ApiError as exc:
+            self.refusal = exc.code
+            raise
+        return str(_("The deletion of project %s is forced. It first tries everything again.") % self.name)
