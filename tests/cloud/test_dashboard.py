@@ -192,9 +192,9 @@ def test_a_blocker_is_shown_with_its_owner_and_cleared(site: Site, browser: Brow
     assert "Blocked" in browser.text(f"#pc-row-{identity}")
     browser.shot("deletions")
 
-    site.release(port)
     open_deletion(browser, identity)
     browser.submit("#pc-retry")
+    site.release(port)
     browser.submit("#pc-form-submit")
     site.ended(identity, "deleted")
     open_deletion(browser, identity)
@@ -204,7 +204,7 @@ def test_a_blocker_is_shown_with_its_owner_and_cleared(site: Site, browser: Brow
 def test_the_brake_is_on_every_page_and_a_cancel_keeps_everything(site: Site, browser: Browser) -> None:
     filled = site.fill("spared", "image", "key-manager")
     before = left(site.cloud, filled.project_id)
-    browser.open("/identity/project_brake/")
+    browser.open("/identity/project_brake/pull/")
     browser.type("id_reason", "the storage misbehaves")
     browser.submit("#pc-brake-pull-submit")
     try:
@@ -218,7 +218,7 @@ def test_the_brake_is_on_every_page_and_a_cancel_keeps_everything(site: Site, br
         browser.submit("#pc-form-submit")
         site.ended(made.id, "cancelled")
     finally:
-        browser.open("/identity/project_brake/")
+        browser.open("/identity/project_brake/lift/")
         browser.submit("#pc-brake-lift-submit")
     browser.open("/identity/users/")
     time.sleep(3)  # the header is loaded after the page
@@ -357,19 +357,17 @@ def test_liens_waivers_and_services_are_changed_on_their_pages(site: Site, brows
 def test_orphans_are_found_and_adopted(site: Site, browser: Browser) -> None:
     filled = site.fill("dead", "image", "key-manager")
     site.admin.identity.delete_project(filled.project_id)
-    browser.open("/identity/project_orphans/")
-    if not browser.has("#pc-scan-start-submit"):
-        browser.click("#pc-scan-start")
+    browser.open("/identity/project_orphans/start/")
     browser.submit("#pc-scan-start-submit")
     (scan, *_) = site.api.orphan_scans(limit=1)
     wait("the scan ended", lambda: site.api.get_orphan_scan(scan).finished_at, SECONDS, 1)
     browser.open(f"/identity/project_orphans/{scan.id}/")
     assert filled.project_id in browser.text("#projects")
     browser.shot("orphans")
-    browser.open(f"/identity/project_orphans/{scan.id}/adopt/{filled.project_id}/")
+    browser.open(f"/identity/project_orphans/{scan.id}/projects/{filled.project_id}/adopt/")
     browser.submit("#pc-adopt-dry-run-submit")
-    browser.get("#pc-adopt", SECONDS)
-    browser.type("id_typed", filled.project_id)
+    browser.get("#pc-adopt-submit", SECONDS)
+    browser.type("id_project_id", filled.project_id)
     browser.submit("#pc-adopt-submit")
     wait("its images are gone", lambda: not list(site.admin.image.images(owner=filled.project_id)), SECONDS, 2)
 
