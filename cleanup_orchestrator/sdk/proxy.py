@@ -354,6 +354,24 @@ class Proxy(proxy.Proxy):
         body = {"project_id": _id(project_id), "dry_run": dry_run}
         return self._one(Deletion, "POST", f"/orphan-scans/{_path(scan_id)}/adopt", json=body)
 
+    def page(
+        self, kind: type[R], path: str, *, limit: int, marker: str | None = None, **filters: Any
+    ) -> tuple[list[R], str]:
+        """Return one page of a list, and the marker of the next page; an empty text: there is none.
+
+        For programs that show a page at a time. The records of leftovers, events, plans and orphans do not have their
+        markers.
+
+        :param kind: class of the records
+        :param path: path of the list in the API, such as ``/deletions/ID/leftovers``
+        :param limit: records of the page at most; the server may return fewer
+        :param marker: of the page; ``None``: the first one
+        """
+        wanted = {**filters, "limit": min(limit, PAGE), "marker": marker}
+        body = self._call("GET", path, params=[(n, v) for n, v in _flat(wanted) if v not in (None, "")])
+        following = dict(urllib.parse.parse_qsl(_next_query(body)))
+        return self._list(kind, body), following.get("marker", "")
+
     def _one(self, kind: type[R], method: str, path: str, **kwargs: Any) -> R:
         found = self._call(method, path, **kwargs).get(kind.resource_key)
         if not isinstance(found, dict) or not found.get("id"):
@@ -380,11 +398,7 @@ class Proxy(proxy.Proxy):
                 given += 1
                 if limit and given >= limit:
                     return
-            links = body.get("links") or []
-            following = next((link.get("href") for link in links if link.get("rel") == "next"), None)
-            # Only the query of the link is used: behind a proxy the link can name an internal host, and the token
-            # must be sent only to the endpoint.
-            mark = urllib.parse.urlsplit(following or "").query
+            mark = _next_query(body)
             if not mark or not items or mark in seen:
                 return
             seen.add(mark)
@@ -420,6 +434,17 @@ def _unexpected(root: str) -> errors.Unreachable:
     return errors.Unreachable(
         f"{root} does not answer like the project-cleanup API: check the endpoint in the catalog or {OVERRIDE_VARIABLE}"
     )
+
+
+def _next_query(body: Mapping[str, Any]) -> str:
+    """Return the query of the next page; an empty text: there is none.
+
+    Only the query of the link is used: behind a proxy the link can name an internal host, and the token must be sent
+    only to the endpoint.
+    """
+    links = body.get("links") or []
+    following = next((link.get("href") for link in links if link.get("rel") == "next"), None)
+    return urllib.parse.urlsplit(following or "").query
 
 
 def _success(deletion: Deletion) -> str:
