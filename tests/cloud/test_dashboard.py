@@ -106,6 +106,7 @@ def browser(site: Site) -> Iterator[Browser]:
     """A browser in which an admin of the cloud is logged in."""
     with site.browser() as made:
         made.login("admin", site.password)
+        made.console()  # without Nova, the first page after the login is refused
         yield made
 
 

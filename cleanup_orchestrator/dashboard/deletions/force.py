@@ -1,4 +1,4 @@
-"""The page that forces a deletion: an admin lets go of what cannot be deleted."""
+"""The page that forces a deletion: an admin abandons what cannot be deleted."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ForceForm(actions.ReasonForm):
         widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off", "dir": "auto"}),
     )
     use = forms.ChoiceField(
-        label=gettext_lazy("Before resources are let go of, delete by force"),
+        label=gettext_lazy("Before resources are abandoned, delete by force"),
         choices=[
             (_ALL, gettext_lazy("All types that have a forced delete")),
             (_CHOSEN, gettext_lazy("Only the types that are marked below")),
-            (_NONE, gettext_lazy("No type: only let go of what cannot be deleted")),
+            (_NONE, gettext_lazy("No type: only abandon what cannot be deleted")),
         ],
         initial=_ALL,
         widget=forms.RadioSelect,
@@ -102,7 +102,7 @@ class Force(actions.ActionPage):
         return found | {"expected": expected, "types": [each for each in costs.FORCIBLE if each in there]}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return what would be let go of, and what that costs."""
+        """Return what would be abandoned, and what that costs."""
         counts = self.deletion.counts or []
         left = Counter({_type(each): 0 for each in counts if each.remaining})
         for each in counts:

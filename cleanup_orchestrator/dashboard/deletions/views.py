@@ -25,7 +25,7 @@ def _row(deletion: sdk.Deletion) -> dict[str, Any]:
 class Index(pages.Page):
     """The list, latest first."""
 
-    page_title = _("Deletions")
+    page_title = _("Project Deletions")
     template_name = "project_cleanup/deletions/index.html"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
