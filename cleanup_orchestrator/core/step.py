@@ -143,6 +143,7 @@ class Leftover:
     remedy: str = ""  #: if it may be abandoned: how a person removes it; empty: see its reason
     #: Whether the journal has the intent to delete it: it does not get another line with each try.
     announced: bool = False
+    size: int | None = None  #: in bytes, as its service lists it; ``None``: it does not say
 
     def __post_init__(self) -> None:
         """Remove secrets from the message: it repeats text from a service or a user."""

@@ -22,6 +22,7 @@ from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
+    GIB,
     Action,
     Explain,
     Halt,
@@ -68,6 +69,7 @@ __all__ = [
     "EVERYTHING",
     "FENCE_OPTION",
     "FINAL_HEADER",
+    "GIB",
     "LITERAL_PATH",
     "MOST_BLOCKERS",
     "NOTHING",

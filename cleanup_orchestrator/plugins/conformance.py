@@ -178,6 +178,19 @@ def _created(type_: ResourceType) -> Iterator[str]:
         yield "its age ('created') would never be used: project settings are not selected by their age"
 
 
+def _size(type_: ResourceType) -> Iterator[str]:
+    if type_.size is None:
+        return
+    if not (isinstance(type_.size, tuple) and [type(part) for part in type_.size] == [str, int]):
+        yield f"'size' is {type_.size!r}: name an attribute, and the bytes of one unit of its value"
+        return
+    name, unit = type_.size
+    if not _ATTRIBUTE.fullmatch(name):
+        yield f"'size' names {name!r}, which is no name of an attribute and no dotted path"
+    if unit < 1:
+        yield f"'size' has a unit of {unit} bytes"
+
+
 def _source(type_: ResourceType) -> Iterator[str]:
     if not type_.source:
         yield "it does not say which call of which service it rests on ('source')"
@@ -195,6 +208,7 @@ _RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
     ("force", "the declarations about force suit each other", _force),
     ("halt", "it can be stopped and started, or does not declare it", _halt),
     ("created", "'created' is the path of an attribute, or empty", _created),
+    ("size", "'size' is the path of an attribute with a unit, or there is none", _size),
     ("source", "the declaration names its source", _source),
 )
 

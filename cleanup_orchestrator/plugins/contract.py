@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Rest, Sdk
-from cleanup_orchestrator.plugins.values import SCOPED, ProjectDefinition, Resource, Row, Verdict, fill, pick
+from cleanup_orchestrator.plugins.values import SCOPED, ProjectDefinition, Resource, Row, Verdict, fill, in_bytes, pick
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -22,6 +22,9 @@ CONTRACT_VERSION = 1
 #: The versions that the registry accepts. A deprecated version has the first release that refuses it, any other version
 #: an empty string. The manual of plugins has the deprecation policy.
 SUPPORTED_VERSIONS: Mapping[int, str] = {CONTRACT_VERSION: ""}
+
+#: The bytes of a gibibyte, for :attr:`ResourceType.size`.
+GIB = 2**30
 
 #: How a type is listed: a declared call, or a named hook that yields rows.
 Listing = Sdk | Rest | Callable[["Connection", ProjectDefinition], Iterable[Row]]
@@ -115,6 +118,9 @@ class ResourceType:
     #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
     #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
     created: str = ""
+    #: The attribute of the row as listed that has its size, and the bytes of one unit of it. It is for people alone:
+    #: nothing is decided by it.
+    size: tuple[str, int] | None = None
     properties: str = ""  #: the row's attribute with the keys and values that its owner set, or :data:`ROW`
     part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
     token: Token = Token.ADMIN  #: the token that the calls are made with
@@ -181,6 +187,10 @@ class ResourceType:
             raise BadAnswer(f"a {self.name} was listed without {self.id!r}")
         owner = project.id if self.owner == SCOPED else pick(row, self.owner)
         return Resource(str(identity), str(pick(row, self.title) or ""), str(owner) if owner else None, row)
+
+    def size_of(self, row: Row) -> int | None:
+        """Return the size of a listed resource in bytes; ``None`` if its row shows none that can be read."""
+        return in_bytes(pick(row, self.size[0]), self.size[1]) if self.size else None
 
     def remedy(self, identity: str, project: ProjectDefinition) -> str:
         """Return how a person removes a resource that was abandoned."""

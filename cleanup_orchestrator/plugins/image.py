@@ -337,6 +337,7 @@ SERVICE = Service(
             tags="tags",
             properties=ROW,
             created="created_at",
+            size=("size", 1),
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
             note="Hidden images are in a list of their own only. Without visibility=all an admin does not see the "

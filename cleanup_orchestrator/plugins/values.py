@@ -19,6 +19,9 @@ NOTHING = "00000000-0000-0000-0000-000000000000"
 #: In ``ResourceType.properties``: the properties are in the row itself, beside its attributes.
 ROW = "(row)"
 
+#: The greatest size of a resource, in bytes, that a report can have: a column of the database holds no more.
+MOST_BYTES = 2**63 - 1
+
 Row = Mapping[str, Any]
 
 
@@ -139,3 +142,20 @@ def pick(row: Row, path: str) -> Any:
             return None
         value = value.get(part)
     return value
+
+
+def in_bytes(value: Any, unit: int) -> int | None:
+    """Return the size that a service shows, in bytes; ``None`` if it shows none that can be read.
+
+    A size is only for people who read a report. Whatever a service shows, it is no error.
+
+    :param unit: the bytes of one unit
+    """
+    if isinstance(value, bool):
+        return None
+    try:
+        number = value if isinstance(value, int) else float(value)
+        found = int(number * unit)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if number >= 0 and found <= MOST_BYTES else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    GIB,
     ProjectDefinition,
     Reason,
     Refused,
@@ -135,6 +136,7 @@ BACKUP = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created_at",
+    size=("size", GIB),
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",
     note="Deleted with a token of the project, because Cinder's Swift driver deletes in the account of the "

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
+    GIB,
     ProjectDefinition,
     Resource,
     ResourceType,
@@ -290,6 +291,7 @@ SNAPSHOT = ResourceType(
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
     created="created_at",
+    size=("size", GIB),
     source="GET /v3/snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/snapshots/{id}; cinder "
     "api/v3/snapshots.py, volume/api.py (delete_snapshot)",
     note="It may belong to a volume that is another project's by now (a transfer without snapshots). That does not "
@@ -315,6 +317,7 @@ VOLUME = ResourceType(
     after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
     needed_by=(("compute.server", linked(Rest("compute", "/servers/{id}"))),),
     created="created_at",
+    size=("size", GIB),
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
     "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "
     "api/contrib/admin_actions.py",

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
+    GIB,
     Needs,
     ProjectDefinition,
     Reason,
@@ -226,6 +227,7 @@ INSTANCE = ResourceType(
     needed_by=(("backup", of_backup), ("cluster", _of_cluster)),
     acts_on=_TO_GUEST,
     created="created",
+    size=("volume.size", GIB),
     source="GET /v1.0/{project}/mgmt/instances?project_id=X&deleted=false&include_clustered=true, DELETE "
     "/v1.0/{project}/instances/ID; trove extensions/mgmt/instances/, instance/models.py (delete, delete_async), "
     "guestagent/api.py",

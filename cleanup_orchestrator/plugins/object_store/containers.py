@@ -361,6 +361,7 @@ CONTAINER = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     unreadable=cannot_read_token,
+    size=("bytes", 1),
     after=("block-storage.backup", "database.backup", "image.image"),
     needed_by=(
         ("block-storage.backup", _of_backups),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    GIB,
     Action,
     NeededBy,
     Needs,
@@ -253,6 +254,7 @@ BACKUP = simple_type(
     after=("transfer",),
     needed_by=(("transfer", _OF_TRANSFER),),
     created="created_at",
+    size=("size", GIB),
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
     "api/v2/share_backups.py, share/api.py",
     note="An experimental API. A backup shows no owner: the backups of each of the project's shares are listed, one "
@@ -291,6 +293,7 @@ SNAPSHOT = simple_type(
     after=("replica", "transfer"),
     needed_by=(("replica", _OF_REPLICA), ("transfer", _OF_TRANSFER)),
     created="created_at",
+    size=("size", GIB),
     source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
     "api/v2/share_snapshots.py, share/api.py",
     note="A snapshot belongs to the project that created it. One that an admin created of the project's share "
@@ -322,6 +325,7 @@ SHARE = simple_type(
         ("snapshot", of_share(rest("/snapshots/{id}", key="snapshot"))),
     ),
     created="created_at",
+    size=("size", GIB),
     source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
     note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "

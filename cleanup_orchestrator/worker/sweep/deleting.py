@@ -103,8 +103,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
-        announced = resource.id in options.announced
-        found[resource.id] = Leftover(resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced)
+        announced, size = resource.id in options.announced, type_.size_of(resource.data)
+        found[resource.id] = Leftover(
+            resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced, size=size
+        )
         referred.add(resource)
         if (verdict := _going(context, resource)) and resource.id not in options.stuck:
             going[resource.id] = verdict
@@ -131,8 +133,8 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         batch = [resource for resource in batch if resource.id not in going]
     if len(going) == len(found):  # a poll: one listing is enough
         said = [
-            Leftover(id_, found[id_].name, verdict.reason, verdict.message, verdict.blocked_by)
-            for id_, verdict in going.items()
+            dataclasses.replace(found[id_], reason=why.reason, message=why.message, blocked_by=why.blocked_by)
+            for id_, why in going.items()
         ]
         return _without_deletes(context, first, said, options.announced)
     if options.attempt > 1:
@@ -165,7 +167,8 @@ def _nothing_to_delete(
     context: SweepContext, first: Listing, found: Iterable[Leftover], announced: Collection[str]
 ) -> StepResult:
     """Return the result of a sweep that may not delete anything."""
-    said = (Leftover(one.id, one.name, Reason.REFUSED, "the API offers no delete for it") for one in found)
+    text = "the API offers no delete for it"
+    said = (dataclasses.replace(one, reason=Reason.REFUSED, message=text) for one in found)
     return _without_deletes(context, first, said, announced)
 
 
@@ -323,14 +326,14 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     def still_there(resource: Resource) -> None:
         before = found.pop(resource.id, None)
         verdict = attempt.refused.get(resource.id) or (accepted if resource.id in attempt.tried else untried)
-        announced = resource.id in attempt.announced
-        same = before is not None and (before.name, before.announced) == (resource.name, announced)
+        announced, size = resource.id in attempt.announced, type_.size_of(resource.data)
+        same = before is not None and (before.name, before.announced, before.size) == (resource.name, announced, size)
         if part and verdict is untried and before and same and not type_.informational:
             there.append(before)
             return
         said = describe(type_, context.project, resource) if type_.informational else verdict.message
-        left = Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by, announced=announced)
-        there.append(left)
+        of_verdict = (verdict.reason, said, verdict.blocked_by)
+        there.append(Leftover(resource.id, resource.name, *of_verdict, announced=announced, size=size))
 
     try:
         second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)

@@ -60,7 +60,8 @@ def inventory(
     present: list[Leftover] = []
 
     def note(resource: Resource) -> None:
-        present.append(Leftover(resource.id, resource.name, reason, describe(type_, project, resource)))
+        said, size = describe(type_, project, resource), type_.size_of(resource.data)
+        present.append(Leftover(resource.id, resource.name, reason, said, size=size))
 
     def used(resource: Resource) -> Verdict | None:
         return type_.used(context.connection, project, resource) if type_.used is not None and find_users else None
@@ -132,7 +133,8 @@ def scan(
             if resource.id in watch:
                 listing.kept_watched.add(resource.id)
             if kept_resources is not None and len(kept_resources) < most:
-                kept_resources.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept)))
+                size = type_.size_of(resource.data)
+                kept_resources.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept), size=size))
             continue
         elif why := exclusions.unselected(resource):
             verdict = Verdict(Reason.NOT_SELECTED, why)
@@ -147,7 +149,7 @@ def scan(
         seen.add(resource.id)
         if verdict is not None:
             said = (verdict.reason, verdict.message, verdict.blocked_by)
-            listing.blocked.append(Leftover(resource.id, resource.name, *said))
+            listing.blocked.append(Leftover(resource.id, resource.name, *said, size=type_.size_of(resource.data)))
             note_blocked(resource)
             listing.in_use_unplanned += bool(unplanned) and verdict.reason is not Reason.NOT_PLANNED
         else:
