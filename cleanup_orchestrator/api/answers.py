@@ -27,6 +27,7 @@ _PLACE = {
     "service": text("Official service type, such as ``network``."),
 }
 _TYPE = {**_PLACE, "type": text("Resource type, such as ``port``. Empty: an unsupported service.")}
+_SIZE = number("Size in bytes, as its service lists it. ``null``: the service does not say.", null=True)
 _WHO = {
     "user_id": text("ID of the user who made the request."),
     "user_name": text("Name of that user."),
@@ -268,6 +269,7 @@ LEFTOVER = record(
     **_TYPE,
     id=text("ID of the resource in its service. In Swift: the name of the container."),
     name=text("Name of the resource in its service."),
+    size=_SIZE,
     reason=word(Reason, "Code of why the resource is left."),
     message=text("The same as text, often the answer of the service."),
     remedy=text("What to do."),
@@ -318,6 +320,7 @@ PLAN = record(
             delete=number("Number of resources to delete."),
             keep=number("Number of resources to keep."),
             protect=number("Number of resources that would block the cascade."),
+            size=number("Sum of the known sizes of the resources to delete. ``null``: none is known.", null=True),
             known=truth("Whether the type was listed."),
             waived=truth("Whether a waiver excludes the type."),
             reason=text("Code of the result."),
@@ -334,6 +337,7 @@ PLANNED = record(
     **_TYPE,
     id=text("ID of the resource in its service."),
     name=text("Name of the resource in its service."),
+    size=_SIZE,
     reason=word(Reason, "Code of the reason."),
     message=text("The same as text."),
     blocked_by=list_of(BLOCKING, "The resources that will block the delete."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, selection, time
 from cleanup_orchestrator.core import plans
@@ -16,17 +16,29 @@ from cleanup_orchestrator.core.step import Step, StepKind
 _ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep", Reason.NOT_SELECTED: "keep"}
 
 
+class Counted(Protocol):
+    """Resources of one type in one region, with one reason (``store.plans.Counted``)."""
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+
+    @property
+    def size(self) -> int | None:
+        """Return the sum of their known sizes."""
+
+
 def plan(
     d: Deletion,
     steps: Sequence[Step],
-    found: Mapping[tuple[str, str, str], Mapping[Reason, int]],
+    found: Mapping[tuple[str, str, str], Mapping[Reason, Counted]],
     until: datetime.datetime,
     href: str,
 ) -> dict[str, Any]:
     """Return the plan of a dry run.
 
     :param d: the dry run
-    :param found: the number of resources of each (region, service, type), by reason
+    :param found: the number and the size of the resources of each (region, service, type), by reason
     :param until: the time until which a cascade can be bound to it
     :param href: its URL
     """
@@ -36,12 +48,14 @@ def plan(
         if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
             continue
         numbers = {"delete": 0, "keep": 0, "protect": 0}
-        for reason, number in found.get((s.region, s.service, s.type), {}).items():
-            numbers[_ACTIONS.get(reason, "protect")] += number
+        counted = found.get((s.region, s.service, s.type), {})
+        for reason, each in counted.items():
+            numbers[_ACTIONS.get(reason, "protect")] += each.number
+        size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None
         place = {"region": s.region, "service": s.service, "type": s.type}
         said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
         said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
-        types.append({**place, **numbers, **said})
+        types.append({**place, **numbers, "size": size, **said})
     return {
         "id": d.id,
         "project_id": d.project_id,
@@ -77,6 +91,7 @@ def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[s
         "type": row.type,
         "id": one.id,
         "name": one.name,
+        "size": one.size,
         "reason": str(one.reason),
         "message": one.message,
         "blocked_by": list(blocked_by),

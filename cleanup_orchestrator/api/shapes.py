@@ -28,9 +28,9 @@ def word(values: Iterable[str], about: str) -> Schema:
     return {"type": "string", "enum": [str(value) for value in values], "description": about}
 
 
-def number(about: str) -> Schema:
+def number(about: str, null: bool = False) -> Schema:
     """Return the schema of a number that is not negative."""
-    return {"type": "integer", "minimum": 0, "description": about}
+    return {"type": ["integer", "null"] if null else "integer", "minimum": 0, "description": about}
 
 
 def truth(about: str) -> Schema:

@@ -378,6 +378,7 @@ def leftover(
         "type": row.type,
         "id": one.id,
         "name": one.name,
+        "size": one.size,
         "reason": str(one.reason),
         "message": waiting or one.message,
         "remedy": one.remedy if by_hand and one.remedy else remedy(messages.reason_now(d, one.reason)),

@@ -19,6 +19,8 @@ class Leftover(TypeInRegion):
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.
     name: str = resource.Body("name", type=str)
+    #: Size in bytes, as its service lists it. ``null``: the service does not say.
+    size: int | None = resource.Body("size", type=int)
     #: Code of why the resource is left.
     reason: str = resource.Body("reason", type=str)
     #: The same as text, often the answer of the service.
@@ -71,6 +73,8 @@ class PlannedType(TypeInRegion):
     keep: int = resource.Body("keep", type=int)
     #: Number of resources that would block the cascade.
     protect: int = resource.Body("protect", type=int)
+    #: Sum of the known sizes of the resources to delete. ``null``: none is known.
+    size: int | None = resource.Body("size", type=int)
     #: Whether the type was listed.
     known: bool = resource.Body("known", type=bool)
     #: Whether a waiver excludes the type.
@@ -143,6 +147,8 @@ class PlannedResource(TypeInRegion):
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.
     name: str = resource.Body("name", type=str)
+    #: Size in bytes, as its service lists it. ``null``: the service does not say.
+    size: int | None = resource.Body("size", type=int)
     #: Code of the reason.
     reason: str = resource.Body("reason", type=str)
     #: The same as text.

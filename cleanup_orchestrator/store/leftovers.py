@@ -247,4 +247,5 @@ def _own(leftover: Leftover) -> dict[str, Any]:
         "owner": records.text(leftover.owner)[:64],
         "remedy": records.text(leftover.remedy) or None,
         "announced": leftover.announced,
+        "size": leftover.size,
     }

@@ -23,6 +23,14 @@ from cleanup_orchestrator.store.transient import retry_transient
 _RECORDING = "project-cleanup"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counted:
+    """The resources of a plan of one type in one region, with one reason."""
+
+    number: int
+    size: int | None  #: the sum of the known sizes, in bytes; ``None``: none is known
+
+
 class Plans(Repository):
     """Reads the results of dry runs, which do not change after their end."""
 
@@ -55,15 +63,17 @@ class Plans(Repository):
             return askers(c, deletion)
 
     @retry_transient
-    def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, int]]:
-        """Return how many resources a plan has of each type in each region, by reason."""
+    def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, Counted]]:
+        """Return how many resources a plan has of each type in each region, and their size, by reason."""
         table = t.leftovers.c
         place = (table.region, table.service, table.type)
-        query = sa.select(*place, table.reason, sa.func.count()).where(table.deletion_id == plan_id)
-        found: dict[Place, dict[Reason, int]] = {}
+        query = sa.select(*place, table.reason, sa.func.count(), sa.func.sum(table.size))
+        query = query.where(table.deletion_id == plan_id).group_by(*place, table.reason)
+        found: dict[Place, dict[Reason, Counted]] = {}
         with self._database.read() as c:
-            for region, service, type_, reason, count in c.execute(query.group_by(*place, table.reason)):
-                found.setdefault((region, service, type_), {})[Reason(reason)] = count
+            for region, service, type_, reason, number, size in c.execute(query):
+                counted = Counted(number, None if size is None else int(size))
+                found.setdefault((region, service, type_), {})[Reason(reason)] = counted
         return found
 
 

@@ -154,6 +154,7 @@ def leftover(row: Row[Any]) -> Leftover:
         row.owner,
         row.remedy or "",
         row.announced,
+        row.size,
     )
 
 

@@ -161,6 +161,7 @@ leftovers = sa.Table(
     sa.Column("owner", _ID, nullable=False, server_default=""),
     sa.Column("remedy", sa.Text, nullable=True),
     sa.Column("announced", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("size", _BIGINT, nullable=True),
     sa.Index(None, "deletion_id", "id"),
     sa.Index(None, "deletion_id", "region", "service", "type", "reason"),
     sa.Index(None, "step_id"),

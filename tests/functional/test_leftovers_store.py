@@ -74,6 +74,7 @@ def test_of_a_long_list_only_what_changed_is_written(store, deletion):
         {"abandoned": True},
         {"owner": "p"},
         {"remedy": "by hand"},
+        {"size": 2**63 - 1},
     ],
     ids=lambda values: next(iter(values)),
 )

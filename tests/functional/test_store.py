@@ -717,13 +717,14 @@ def test_a_decision_on_an_old_version_abandons_nothing(store):
 
 def test_a_later_inventory_keeps_abandoned_rows_and_counts_new_ones(store):
     record = forced(store)
-    there = tuple(Leftover(id_, id_, Reason.PRESENT) for id_ in ("a", "b", "new"))
+    there = tuple(Leftover(id_, id_, Reason.PRESENT, size=7) for id_ in ("a", "b", "new"))
     sweeping(store, record, StepResult(Outcome.LEFTOVERS, "present", leftovers=there))
     step = volume_step(store, record)
     assert (step.abandoned, step.remaining) == (2, 3)
     rows = {row.leftover.id: row.leftover for row in store.leftovers(record.id, 10)}
     assert {id_: one.abandoned for id_, one in rows.items()} == {"a": True, "b": True, "new": False}
     assert (rows["b"].reason, rows["b"].blocked_by, rows["a"].remedy) == (Reason.IN_USE, LEFT[1].blocked_by, "by hand")
+    assert {id_: one.size for id_, one in rows.items()} == {"a": 7, "b": 7, "new": 7}
 
 
 def test_what_is_not_seen_any_more_stays_on_record_and_what_is_gone_does_not(store):

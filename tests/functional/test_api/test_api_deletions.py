@@ -406,7 +406,7 @@ def test_counts_leftovers_and_blockers(any_site):
     site.store.save(site.store.get(record.id), record)
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(row) for row in rows])
-    lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
+    lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},), size=2048)
     held = site.store.claim(rows[0].id, "w", 60)
     gone = (("a", ""), ("b", ""))
     sweep = StepResult(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=gone)
@@ -431,7 +431,8 @@ def test_counts_leftovers_and_blockers(any_site):
     [row] = site.get(path).json["leftovers"]
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
-        "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again automatically",
+        "size": 2048, "reason": "in_use", "message": "still used",
+        "remedy": "see what blocks it; it is tried again automatically",
         "abandoned": False, "owner": None,
         "blocked_by": [{"type": "router", "id": "r1", "name": "", "project_id": None, "project_name": None}],
     }  # fmt: skip

@@ -96,9 +96,14 @@ def recorded(site):
     send("DELETE", f"/v1/projects/{STUCK}/force", body)
     assert isinstance(site.store.get(stuck).forced, Force)
     # a plan
-    plan = plans.planned(site, PLANNED)
+    plan = site.ask(PLANNED, mode="cascade", dry_run=True)["id"]
+    volumes = {"service": "block-storage", "sizes": {"1f0c7d1a": 40 * 2**30, "8b2e4c90": 300 * 2**30}}
+    plans.inventory(site, plan, "volume", list(volumes["sizes"]), **volumes)
+    plans.inventory(site, plan, "port", ["77ab3c1e"], kept_resources=["dhcp"])
+    plans.inventory(site, plan, "network", ["5c9d0e37"], protected=["shared"], after=("network.port",))
+    plans.ended(site, plan)
     send("GET", f"/v1/plans/{plan}")
-    send("GET", f"/v1/plans/{plan}/resources?action=delete&type=port")
+    send("GET", f"/v1/plans/{plan}/resources?action=delete&type=volume")
     # what admins decide
     send("GET", "/v1/services")
     lien = send("POST", "/v1/liens", {"project_id": DEMO, "origin": "legal", "reason": "court order 08/15"})["id"]

@@ -21,17 +21,18 @@ from tests.functional.test_api.site import Site
 NOBODYS = "11111111-2222-3333-4444-555555555555"
 
 
-def inventory(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
-    """A sweep step of a dry run, with an inventory that is saved as a worker does it."""
+def inventory(site, deletion_id, type_, ids, kept_resources=(), protected=(), sizes=(), **values):
+    """A sweep step of a dry run, with an inventory that is saved as a worker does it; sizes by id."""
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
     step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
     site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY))
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(step)])
-    left = [Leftover(i, f"name of {i}", Reason.PRESENT) for i in ids]
-    left += [Leftover(i, i, Reason.PROTECTED, "it is shared") for i in protected]
-    kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's") for i in kept_resources)
+    size = dict(sizes).get
+    left = [Leftover(i, f"name of {i}", Reason.PRESENT, size=size(i)) for i in ids]
+    left += [Leftover(i, i, Reason.PROTECTED, "it is shared", size=size(i)) for i in protected]
+    kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's", size=size(i)) for i in kept_resources)
     outcome = Outcome.LEFTOVERS if left else Outcome.CLEAR
     found = StepResult(
         outcome, found=len(left), kept=len(kept), leftovers=tuple(left), kept_resources=kept, digest=plans.digest(ids)
@@ -67,6 +68,36 @@ def test_a_plan_says_what_would_go_in_which_order_and_what_stays(any_site):
     assert numbers == {"port": (3, 1, 0, True), "network": (1, 0, 1, True), "router": (0, 0, 0, True)}
     made, until = (datetime.datetime.fromisoformat(plan[k]) for k in ("created_at", "expires_at"))
     assert until - made == datetime.timedelta(days=1)
+
+
+def test_a_plan_says_how_much_would_go(any_site):
+    made = any_site.ask(mode="cascade", dry_run=True)
+    great = 2**62
+    sizes = {"a": 3, "b": 0, "great": great, "shared": 100, "kept": 200}
+    volumes = {"kept_resources": ["kept"], "protected": ["shared"], "service": "block-storage", "sizes": sizes}
+    inventory(any_site, made["id"], "volume", ["a", "b", "unknown", "great"], **volumes)
+    inventory(any_site, made["id"], "backup", ["empty"], service="block-storage", sizes={"empty": 0})
+    inventory(any_site, made["id"], "snapshot", [], protected=["s"], service="block-storage", sizes={"s": 5})
+    inventory(any_site, made["id"], "port", ["p"])
+    ended(any_site, made["id"])
+    types = any_site.get(f"/v1/plans/{made['id']}").json["plan"]["types"]
+    found = {t["type"]: t["size"] for t in types}
+    assert found == {"volume": great + 3, "backup": 0, "snapshot": None, "port": None}
+    assert {type(size) for size in found.values()} == {int, type(None)}
+    rows = any_site.get(f"/v1/plans/{made['id']}/resources").json["resources"]
+    assert {row["id"]: row["size"] for row in rows} == sizes | {"unknown": None, "p": None, "empty": 0, "s": 5}
+    rows = any_site.get(f"/v1/deletions/{made['id']}/leftovers?type=volume").json["leftovers"]
+    assert {row["id"]: row["size"] for row in rows} == {"a": 3, "b": 0, "great": great, "shared": 100, "unknown": None}
+
+
+def test_the_hash_of_a_plan_does_not_depend_on_sizes(any_site):
+    hashes = set()
+    for sizes in ({}, {"a": 1}):
+        made = any_site.ask(mode="cascade", dry_run=True)
+        inventory(any_site, made["id"], "volume", ["a"], service="block-storage", sizes=sizes)
+        ended(any_site, made["id"])
+        hashes.add(any_site.get(f"/v1/plans/{made['id']}").json["plan"]["hash"])
+    assert len(hashes) == 1
 
 
 def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_site):

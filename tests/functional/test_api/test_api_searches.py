@@ -62,7 +62,7 @@ def two(any_site):
     first = made(any_site)
     left(any_site, first, PORT, one("a"), one("b", Reason.PROTECTED))
     second = made(any_site, "p2", "d2", Status.FAILED)
-    left(any_site, second, VOLUME, one("c", Reason.ERROR, abandoned=True))
+    left(any_site, second, VOLUME, one("c", Reason.ERROR, abandoned=True, size=10))
     left(any_site, second, PORT, one("d"))
     any_site.first, any_site.second = first, second
     return any_site
@@ -71,7 +71,7 @@ def two(any_site):
 class TestLeftovers:
     def test_each_names_its_deletion_and_its_project(self, two):
         found = listed(two)
-        assert [row["id"] for row in found] == ["a", "b", "c", "d"]
+        assert [(row["id"], row["size"]) for row in found] == [("a", None), ("b", None), ("c", 10), ("d", None)]
         of_one = two.get(f"/v1/deletions/{two.second.id}/leftovers").json["leftovers"]
         project = {"project_id": "p2", "project_name": "name-p2", "domain_id": "d2"}
         assert found[2:] == [{"deletion_id": two.second.id, **project, **row} for row in of_one]
