@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.osc import arguments, common, lookup, selection, usage, wait
+from cleanup_orchestrator.osc import arguments, common, lookup, selection, sizes, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
 
@@ -291,7 +291,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         """Return one row for each resource."""
         if parsed_args.all == bool(parsed_args.deletion):
             raise usage.UsageError("give a project, the ID of a deletion, or --all")
-        names = ["region", "service", "type", "id", "name", "reason"]
+        names = ["region", "service", "type", "id", "name", "size", "reason"]
         names = ["project_name", "project_id", *names] if parsed_args.all else [*names, "blocked_by", "remedy"]
         if parsed_args.long:
             names += ["blocked_by", "remedy", "deletion_id", "domain_id"] if parsed_args.all else []
@@ -308,10 +308,8 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
                 parsed_args.deletion,
                 lambda id_: list(self.client.leftovers(id_, limit=parsed_args.limit, **filters)),
             )
-        return heads, [
-            tuple(common.References(row.get(n) or []) if n == "blocked_by" else row.get(n) for n in names)
-            for row in rows
-        ]
+        formats: dict[str, Any] = {"blocked_by": lambda blockers: common.References(blockers or []), "size": sizes.Size}
+        return heads, [tuple(formats[n](row.get(n)) if n in formats else row.get(n) for n in names) for row in rows]
 
 
 class ListDeletionEvent(DeletionCommand, common.Lister):

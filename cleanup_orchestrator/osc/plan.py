@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_lib.cli import format_columns
 
-from cleanup_orchestrator.osc import arguments, common, selection
+from cleanup_orchestrator.osc import arguments, common, selection, sizes
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
 
@@ -30,7 +30,10 @@ class Types(common.Rows):
             return f"{name}: waived ({one_line(row.get('message') or '')})"
         if not row.get("known"):
             return f"{name}: not known ({one_line(row.get('message') or row.get('reason') or '')})"
-        return f"{name}: " + ", ".join(f"{word} {row[word]}" for word in ("delete", "keep", "protect") if row.get(word))
+        numbers = {word: f"{word} {row[word]}" for word in ("delete", "keep", "protect") if row.get(word)}
+        if "delete" in numbers and row.get("size") is not None:
+            numbers["delete"] += f" ({sizes.text(row['size'])})"
+        return f"{name}: " + ", ".join(numbers.values())
 
 
 class Order(format_columns.ListColumn):
@@ -105,8 +108,8 @@ class ListPlanResource(PlanCommand, common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
-        names = ("action", "region", "service", "type", "id", "name", "reason", "message")
+        names = ("action", "region", "service", "type", "id", "name", "size", "reason", "message")
         filters = {name: getattr(parsed_args, name) for name in ("action", "region", "service", "type")}
         rows = self.client.plan_resources(parsed_args.plan, limit=parsed_args.limit, **filters)
         heads = tuple("ID" if name == "id" else name.capitalize() for name in names)
-        return heads, [tuple(row.get(name) for name in names) for row in rows]
+        return heads, [tuple(sizes.Size(row.get(n)) if n == "size" else row.get(n) for n in names) for row in rows]

@@ -244,7 +244,7 @@ class TestLeftovers:
         result = openstack("project", "deletion", "leftovers", id_, "-f", "json")
         assert [row["ID"] for row in result.json] == ["p0", "p1", "p2", "p3", "p4"]
         assert list(result.json[0]) == [
-            "Region", "Service", "Type", "ID", "Name", "Reason", "Blocked By", "Remedy",
+            "Region", "Service", "Type", "ID", "Name", "Size", "Reason", "Blocked By", "Remedy",
         ]  # fmt: skip
 
     def test_long(self, openstack, id_):
@@ -274,7 +274,7 @@ class TestLeftovers:
         stub_cloud.leftovers[other] = [{**LEFT[0], "id": "v", "service": "block-storage", "type": "volume"}]
         result = openstack("project", "deletion", "leftovers", "--all", "-f", "json")
         assert [row["ID"] for row in result.json] == ["p0", "p1", "p2", "p3", "p4", "v"]
-        heads = ["Project", "Project ID", "Region", "Service", "Type", "ID", "Name", "Reason"]
+        heads = ["Project", "Project ID", "Region", "Service", "Type", "ID", "Name", "Size", "Reason"]
         assert list(result.json[0]) == heads
         assert (result.json[0]["Project"], result.json[5]["Project"]) == ("demo", "other")
         args = ["--service", "block-storage", "--type", "volume", "--reason", "in_use", "--long"]
@@ -298,6 +298,15 @@ class TestLeftovers:
         assert "a  b" in result.out  # ids are copied from here
         if format_ == "json":
             assert result.json[0]["Name"] == name
+
+    def test_a_size_is_text_for_people_and_bytes_for_programs(self, openstack, stub_cloud, id_):
+        sizes = [340 * 2**30, None, 512, 5 * 2**30]
+        stub_cloud.leftovers[id_] = [{**LEFT[0], "id": f"v{n}", "size": size} for n, size in enumerate(sizes)]
+        command = ["project", "deletion", "leftovers", id_, "-c", "ID", "-c", "Size"]
+        assert [row["Size"] for row in openstack(*command, "-f", "json").json] == sizes
+        table = openstack(*command, "--sort-column", "Size").out
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "| v" in line]
+        assert rows == [["v1", ""], ["v2", "512 B"], ["v3", "5 GiB"], ["v0", "340 GiB"]]
 
     def test_csv_and_sorting(self, openstack, id_):
         args = ["--sort-column", "ID", "--sort-descending"]
@@ -622,6 +631,17 @@ class TestPlans:
                 "delete": 1,
                 "keep": 0,
                 "protect": 2,
+                "size": None,
+                "known": True,
+            },
+            {
+                "region": "R1",
+                "service": "block-storage",
+                "type": "volume",
+                "delete": 12,
+                "keep": 1,
+                "protect": 0,
+                "size": 340 * 2**30,
                 "known": True,
             },
             {"region": "R1", "service": "dns", "type": "zone", "delete": 0, "known": False, "message": "no answer"},
@@ -632,6 +652,7 @@ class TestPlans:
     }
     ROWS = [
         {"action": action, "region": "R1", "service": "network", "type": "port", "id": f"p{n}", "name": f"port {n}"}
+        | ({"size": 1024} if n else {})  # an older server shows none
         for n, action in enumerate(["delete", "delete", "keep", "delete", "protect"])
     ]
 
@@ -641,6 +662,7 @@ class TestPlans:
         for line in (
             "network.port, network.router",
             "R1 compute.server: delete 1, protect 2",
+            "R1 block-storage.volume: delete 12 (340 GiB), keep 1",
             "R1 dns.zone: not known (no answer)",
             "1 other: nothing found",
         ):
@@ -654,6 +676,7 @@ class TestPlans:
         args = ["project", "deletion", "plan", "resources", "plan-1", "-f", "json"]
         assert [row["ID"] for row in openstack(*args).json] == ["p0", "p1", "p2", "p3", "p4"]
         assert [row["ID"] for row in openstack(*args, "--action", "delete").json] == ["p0", "p1", "p3"]
+        assert [row["Size"] for row in openstack(*args).json] == [None, 1024, 1024, 1024, 1024]
 
     def test_an_unknown_one(self, openstack):
         result = openstack("project", "deletion", "plan", "show", "nope")

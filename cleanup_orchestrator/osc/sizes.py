@@ -1,0 +1,32 @@
+"""Shows sizes: bytes for programs, and a short text for people."""
+
+from __future__ import annotations
+
+from cliff import columns
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def text(size: int | None) -> str:
+    """Return a size as a person reads it; empty if it is not known."""
+    if size is None:
+        return ""
+    number, units = float(size), iter(_UNITS)
+    unit = next(units)
+    while number >= 1023.95 and unit != _UNITS[-1]:  # what would be rounded to 1024
+        number, unit = number / 1024, next(units)
+    return f"{number:.1f}".removesuffix(".0") + f" {unit}"
+
+
+class Size(columns.FormattableColumn["int | None"]):
+    """The size of a resource in bytes, or ``None``. Unknown sizes are sorted before the others."""
+
+    def human_readable(self) -> str:
+        """Return it as text."""
+        return text(self._value)
+
+    def __lt__(self, other: object) -> bool:
+        """Return whether it is smaller."""
+        return isinstance(other, Size) and (-1 if self._value is None else self._value) < (
+            -1 if other._value is None else other._value
+        )
