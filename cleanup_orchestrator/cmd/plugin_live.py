@@ -44,7 +44,7 @@ EARLIEST = datetime.datetime(2010, 7, 1)
 CLOCKS = datetime.timedelta(minutes=15)
 
 #: The ids of the rules, in their order.
-RULES = ("list", "owner", "created", "pages", "show", "dry-delete", "empty", "proof")
+RULES = ("list", "owner", "created", "size", "pages", "show", "dry-delete", "empty", "proof")
 
 
 @dataclasses.dataclass(slots=True)
@@ -113,6 +113,7 @@ class _TypeCheck:
         yield "list", (Answer.OK, self._numbers(listed))
         yield "owner", self._owner(listed)
         yield "created", self._created(listed)
+        yield "size", self._size(listed)
         yield "pages", self._pages(listed)
         yield "show", self._show(listed)
         yield "dry-delete", self._dry_delete(listed)
@@ -212,6 +213,17 @@ class _TypeCheck:
                     "creation, or not in UTC"
                 )
         return Answer.OK, f"{len(listed.own)} resources show when they were created by {name!r}"
+
+    def _size(self, listed: _Listed) -> _Said:
+        if self.type.size is None:
+            return Answer.OK, "it declares no 'size', so that plans show none"
+        if not listed.own:
+            return Answer.NOT_CHECKED, "the project has none: create one"
+        known = sum(self.type.size_of(resource.data) is not None for resource in listed.own.values())
+        if not known:
+            text = f"no resource is listed with a size in {self.type.size[0]!r}; correct 'size' or the list call"
+            return Answer.WARNING, text
+        return Answer.OK, f"{known} of {len(listed.own)} resources are listed with a size in {self.type.size[0]!r}"
 
     def _pages(self, listed: _Listed) -> _Said:
         call = self.type.list

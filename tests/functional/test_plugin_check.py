@@ -129,6 +129,11 @@ def list_ages(connection, project):
     return ({**row, "created_at": 1_000_000_000} for row in LIST.rows(connection, project))
 
 
+def list_with_sizes(connection, project):
+    """List, and show the size of all but the first."""
+    return ({**row, "bytes": n or None} for n, row in enumerate(LIST.rows(connection, project)))
+
+
 def list_labels(connection, project):
     """List, and add the labels from elsewhere."""
     return ({**row, "labels": ["nightly"]} for row in LIST.rows(connection, project))
@@ -271,6 +276,18 @@ def test_an_error_that_is_taken_for_an_empty_list_is_not_seen(clouds):
     assert failed(found) == []
     unknown = [rule for rule, each in found.items() if each.answer is Answer.NOT_CHECKED]
     assert unknown == ["owner", "created", "pages", "show", "dry-delete"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "text"),
+    [
+        ("name", Answer.WARNING, "no resource is listed with a size in 'name'; correct 'size' or the list call"),
+        ("bytes", Answer.OK, f"{ROWS - 1} of {ROWS} resources are listed with a size in 'bytes'"),
+    ],
+)
+def test_a_size_that_no_row_shows_is_a_warning(clouds, name, answer, text):
+    found = findings(clouds, dataclasses.replace(HONEST, size=(name, 1), list=list_with_sizes))
+    assert (found["size"].answer, found["size"].text, failed(found)) == (answer, text, [])
 
 
 # ------------------------------------------------------------------------------------------------------------- command
