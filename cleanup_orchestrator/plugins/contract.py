@@ -189,8 +189,17 @@ class ResourceType:
         return Resource(str(identity), str(pick(row, self.title) or ""), str(owner) if owner else None, row)
 
     def size_of(self, row: Row) -> int | None:
-        """Return the size of a listed resource in bytes; ``None`` if its row shows none that can be read."""
-        return in_bytes(pick(row, self.size[0]), self.size[1]) if self.size else None
+        """Return the size of a listed resource in bytes; ``None`` if its row shows none that can be read.
+
+        It never raises: neither a row nor a wrong declaration of a size may make the list of a type unknown.
+        """
+        if self.size is None:
+            return None
+        try:
+            path, unit = self.size
+            return in_bytes(pick(row, path), int(unit))
+        except Exception:
+            return None
 
     def remedy(self, identity: str, project: ProjectDefinition) -> str:
         """Return how a person removes a resource that was abandoned."""

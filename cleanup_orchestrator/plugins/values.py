@@ -145,17 +145,13 @@ def pick(row: Row, path: str) -> Any:
 
 
 def in_bytes(value: Any, unit: int) -> int | None:
-    """Return the size that a service shows, in bytes; ``None`` if it shows none that can be read.
-
-    A size is only for people who read a report. Whatever a service shows, it is no error.
+    """Return the size that a service shows, in bytes; ``None`` if it is negative, or too great for a report.
 
     :param unit: the bytes of one unit
+    :raises Exception: it is no number
     """
     if isinstance(value, bool):
-        return None
-    try:
-        number = value if isinstance(value, int) else float(value)
-        found = int(number * unit)
-    except (TypeError, ValueError, OverflowError):
-        return None
+        raise BadAnswer(f"{value} is no size")
+    number = value if isinstance(value, int) else float(value)
+    found = int(number * unit)
     return found if number >= 0 and found <= MOST_BYTES else None

@@ -447,4 +447,19 @@ MUTATIONS = (
         "if True or",
         OWNERS,
     ),
+    # ------------------------------------------------------------------------------------------------------- sizes
+    Mutation(
+        "A size that the database cannot hold is reported",
+        f"{PLUGINS}values.py",
+        "return found if number >= 0 and found <= MOST_BYTES else None",
+        "return found if number >= 0 else None",
+        tests("plugins/size"),
+    ),
+    Mutation(
+        "A size that cannot be read makes the list of its type unknown",
+        f"{PLUGINS}contract.py",
+        "        except Exception:\n            return None",
+        "        except KeyError:\n            return None",
+        tests("worker/sweep_sizes plugins/size"),
+    ),
 )
