@@ -75,6 +75,12 @@ class Found:
         return list((self.plan.blockers if self.plan else self.dry_run.blockers) or ())
 
     @property
+    def size(self) -> int | None:
+        """The sum of the known sizes in bytes; ``None``: none is known."""
+        known = [row["size"] for row in self.types if row.get("size") is not None]
+        return sum(known) if known else None
+
+    @property
     def planned(self) -> bool:
         """Whether the dry run ended well."""
         return bool(self.dry_run.status == "planned")

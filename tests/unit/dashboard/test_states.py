@@ -1,0 +1,64 @@
+"""The picture of the statuses: what is passed, present and ahead."""
+
+import pytest
+
+from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard.deletions import states
+
+
+def deletion(status, mode="cascade", **values):
+    progress = values.pop("progress", {"found": 3, "deleted": 1, "purpose": ""})
+    known = {"dry_run": False, "origin": "request", "finished_at": None, "plan_id": "", "conditions": []}
+    return sdk.Deletion.received({"id": "d", "status": status, "mode": mode, "progress": progress, **known, **values})
+
+
+PICTURES = {
+    "deleting": "accepted draining inventory recoverable [deleting] verifying deleted",
+    "deleted": "accepted draining inventory recoverable deleting verifying [deleted]",
+    "leftovers": "accepted draining inventory recoverable deleting verifying [leftovers]",
+    "cancelling": "accepted inventory deleting [cancelling] cancelled",
+    "cancelled": "accepted inventory deleting cancelling [cancelled]",
+    "failed": "accepted inventory deleting [failed]",
+    "a_newer_status": "accepted inventory deleting [a_newer_status]",
+}
+
+
+def drawn(found):
+    return " ".join(f"[{step.status}]" if step.place == "now" else step.status for step in states.steps(found))
+
+
+@pytest.mark.parametrize(("status", "picture"), PICTURES.items())
+def test_a_cascade_is_drawn(status, picture):
+    assert drawn(deletion(status)) == picture
+
+
+@pytest.mark.parametrize(
+    ("found", "picture"),
+    [
+        (deletion("leftovers", "report"), "accepted inventory [leftovers]"),
+        (deletion("verifying", "report"), "accepted inventory draining [verifying] deleted"),
+        (deletion("planned", dry_run=True), "accepted inventory [planned]"),
+        (deletion("emptied", "empty"), "accepted draining inventory recoverable deleting verifying [emptied]"),
+        (deletion("deleting", origin="adopted"), "accepted inventory recoverable [deleting] verifying deleted"),
+    ],
+)
+def test_other_deletions_are_drawn(found, picture):
+    assert drawn(found) == picture
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (deletion("deleting"), True),
+        (deletion("verifying"), True),
+        (deletion("recoverable"), False),
+        (deletion("deleting", dry_run=True), False),
+        (deletion("deleting", "report"), False),
+        (deletion("deleting", "empty"), False),
+        (deletion("deleting", origin="adopted"), False),
+        (deletion("deleting", finished_at="2026-11-21T10:00:00Z"), False),
+        (deletion("verifying", progress={"found": 1, "deleted": 1, "purpose": "project_settings"}), False),
+    ],
+)
+def test_force_is_offered_only_where_the_api_accepts_it(found, expected):
+    assert states.forcible(found) is expected
