@@ -7,5 +7,5 @@ from cleanup_orchestrator.dashboard.liens import views
 urlpatterns = [
     path("", views.Index.as_view(), name="index"),
     path("create/", views.Create.as_view(), name="create"),
-    path("<str:lien_id>/remove/", views.Remove.as_view(), name="remove"),
+    path("<slug:lien_id>/remove/", views.Remove.as_view(), name="remove"),
 ]

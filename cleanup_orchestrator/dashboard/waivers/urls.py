@@ -7,5 +7,5 @@ from cleanup_orchestrator.dashboard.waivers import views
 urlpatterns = [
     path("", views.Index.as_view(), name="index"),
     path("create/", views.Create.as_view(), name="create"),
-    path("<str:waiver_id>/withdraw/", views.Withdraw.as_view(), name="withdraw"),
+    path("<slug:waiver_id>/withdraw/", views.Withdraw.as_view(), name="withdraw"),
 ]

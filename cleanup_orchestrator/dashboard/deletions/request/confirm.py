@@ -19,6 +19,7 @@ from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
 from cleanup_orchestrator.dashboard.deletions.request import preview, projects
 from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
+from cleanup_orchestrator.sdk.text import DELETION_ID
 
 
 @dataclasses.dataclass
@@ -40,8 +41,8 @@ class Preview(pages.Page):
     @cached_property
     def found(self) -> list[preview.Found]:
         """The dry runs of the query. A deletion that is no dry run is left out."""
-        ids = list(dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if id_))[: projects.MOST]
-        found = preview.read(calls.proxy(self.request), ids)
+        ids = dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if DELETION_ID.fullmatch(id_))
+        found = preview.read(calls.proxy(self.request), list(ids)[: projects.MOST])
         return [one for one in found if one.dry_run.dry_run]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from openstack_dashboard import api
 
 from cleanup_orchestrator.dashboard import calls
+from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
 #: Projects of one request. Each of them needs several calls.
 MOST = 20
@@ -51,8 +52,10 @@ def chosen(request: HttpRequest) -> tuple[list[Project], int]:
 
 
 def _read(request: HttpRequest, id_: str, domains: dict[str, str]) -> Project:
+    if not KEYSTONE_ID.fullmatch(id_):  # it would be part of a path in Keystone
+        return _missing(id_)
     try:
-        found = api.keystone.tenant_get(request, id_)
+        found = api.keystone.tenant_get(request, id_, admin=False)
     except (ksa_exceptions.ClientException, horizon_exceptions.HorizonException) as exc:
         return _unknown(id_, exc)
     domain_id = str(getattr(found, "domain_id", "") or "")
@@ -65,16 +68,20 @@ def _unknown(id_: str, exc: Any) -> Project:
     if isinstance(exc, ksa_exceptions.Unauthorized):
         raise horizon_exceptions.NotAuthenticated(str(_("Your session has expired. Log in again."))) from exc
     if isinstance(exc, ksa_exceptions.NotFound):
-        said = _("Keystone has no project with this ID. It may be deleted already. Nothing is requested for it.")
-        return Project(id_, missing=True, problem=said)
+        return _missing(id_)
     if isinstance(exc, ksa_exceptions.Forbidden):
         return Project(id_, problem=_("Keystone does not let you see the name of this project."))
     return Project(id_, problem=_("Keystone does not answer, so the name of this project is not known."))
 
 
+def _missing(id_: str) -> Project:
+    said = _("Keystone has no project with this ID. It may be deleted already. Nothing is requested for it.")
+    return Project(id_, missing=True, problem=said)
+
+
 def _domain(request: HttpRequest, domain_id: str) -> str:
     """Return the name of a domain, or an empty text if the user may not see it."""
     try:
-        return str(api.keystone.domain_get(request, domain_id).name)
+        return str(api.keystone.keystoneclient(request).domains.get(domain_id).name)
     except (ksa_exceptions.ClientException, horizon_exceptions.HorizonException):
         return ""
