@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from django import forms
+from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, holds, pages
 from cleanup_orchestrator.dashboard.brake import header
 
@@ -41,11 +44,16 @@ class PullForm(forms.Form):
 class _Switch(pages.FormPage):
     danger = True
 
+    @cached_property
+    def brake(self) -> sdk.Brake | None:
+        """The brake, if the user may see it."""
+        may_see = calls.allowed(self.request, "cleanup:brake:get")
+        return calls.proxy(self.request).get_brake() if may_see else None
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the brake, if the user may see it."""
         found: dict[str, Any] = super().get_context_data(**kwargs)
-        may_see = calls.allowed(self.request, "cleanup:brake:get")
-        return found | {"brake": calls.proxy(self.request).get_brake() if may_see else None}
+        return found | {"brake": self.brake}
 
     def back(self) -> str:
         """Return to the state."""
@@ -80,6 +88,14 @@ class Lift(_Switch):
     form_class = forms.Form
     form_id = "pc-brake-lift"
     submit_label = _("Lift the brake")
+
+    def form_valid(self, form: forms.Form) -> HttpResponse:
+        """Lift the brake, unless somebody has pulled it again, for another reason than the page showed."""
+        if self.brake is None or self.request.POST.get("since") == self.brake.since:
+            return super().form_valid(form)
+        form.add_error(None, _now("The brake has changed since this page was shown. Read its reason again."))
+        answer: HttpResponse = self.form_invalid(form)
+        return answer
 
     def act(self, form: forms.Form) -> str:
         """Lift it."""

@@ -40,14 +40,24 @@ class ActionPage(pages.FormPage):
         """Return whether the state of the deletion allows it."""
         raise NotImplementedError
 
+    def shown(self) -> str:
+        """Return what the user decides on. The form sends it back: the page can be old."""
+        return str(self.deletion.attempt)
+
     def form_valid(self, form: forms.Form) -> HttpResponse:
         """Make the call, unless the deletion has changed since the page was shown.
 
         Force names the project, not the deletion: a later deletion of the project must not get what this page showed.
         """
-        if self.possible():
+        if not self.possible():
+            form.add_error(None, _("The deletion has changed, and no longer allows this. Nothing was requested."))
+        elif self.request.POST.get("shown") != self.shown():
+            form.add_error(
+                None,
+                _("The deletion has changed since this page was shown. Nothing was requested. Read the page again."),
+            )
+        else:
             return super().form_valid(form)
-        form.add_error(None, _("The deletion has changed, and no longer allows this. Nothing was requested."))
         answer: HttpResponse = self.form_invalid(form)
         return answer
 
@@ -62,6 +72,7 @@ class ActionPage(pages.FormPage):
         return found | {
             "deletion": self.deletion,
             "name": self.name,
+            "shown": self.shown(),
             "permitted": permitted,
             "possible": permitted and self.possible(),
         }
@@ -82,6 +93,10 @@ class Retry(ActionPage):
     def possible(self) -> bool:
         """Return whether the state of the deletion allows it."""
         return bool(self.deletion.retryable)
+
+    def shown(self) -> str:
+        """Return also whether the deletion has ended: a new attempt locks the project and deletes again."""
+        return f"{super().shown()} {'ended' if self.deletion.finished_at else 'under way'}"
 
     def act(self, form: forms.Form) -> str:
         """Retry it."""
@@ -152,6 +167,12 @@ class Approve(ActionPage):
     def possible(self) -> bool:
         """Return whether the deletion waits for an approval."""
         return bool(states.condition(self.deletion, "approval"))
+
+    def shown(self) -> str:
+        """Return also the limit and the number of resources: the API approves what is found when it is called."""
+        limit = states.condition(self.deletion, "approval")
+        since = f"{limit.reason} {limit.last_transition_at}" if limit else ""
+        return f"{super().shown()} {self.deletion.progress.found} {since}"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the limit that is exceeded."""
