@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from django import forms
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -26,8 +27,7 @@ class ForceForm(actions.ReasonForm):
     field_order = ("reason", "use", "types", "name")
 
     name = forms.CharField(
-        label=gettext_lazy("Type the name of the project to confirm"),
-        help_text=gettext_lazy("Exactly as it is shown above."),
+        label=gettext_lazy("Confirmation"),
         strip=False,
         widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off", "dir": "auto"}),
     )
@@ -48,15 +48,20 @@ class ForceForm(actions.ReasonForm):
     def __init__(self, *args: Any, expected: str, types: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.expected = expected
+        self.fields["name"].help_text = format_html(
+            '{} <code class="pc-name pc-typed" dir="auto">{}</code>', _("To confirm, type this:"), expected
+        )
         self.fields["types"].choices = [(each, each) for each in types]
-        if not types:
-            del self.fields["types"], self.fields["use"]
+        if not types:  # the choice stays: other types can have a forced delete, and some can be found later
+            del self.fields["types"]
+            use = self.fields["use"]
+            use.choices = [choice for choice in use.choices if choice[0] != _CHOSEN]
 
     def clean_name(self) -> str:
         """Return the name if it is that of the project."""
         given: str = self.cleaned_data["name"]
-        if given.strip() != self.expected.strip():
-            raise forms.ValidationError(_("This is not the name of the project."))
+        if self.expected not in (given, given.strip()):
+            raise forms.ValidationError(_("This is not the confirmation. Nothing was requested."))
         return given
 
     def clean(self) -> dict[str, Any]:
@@ -68,7 +73,7 @@ class ForceForm(actions.ReasonForm):
 
     def chosen(self) -> list[str] | None:
         """Return the types to delete by force; ``None``: all."""
-        use = self.cleaned_data.get("use", _ALL)
+        use = self.cleaned_data["use"]
         if use == _CHOSEN:
             return list(self.cleaned_data["types"])
         return [] if use == _NONE else None

@@ -126,9 +126,13 @@ class ConfirmForm(forms.Form):
 
 
 def confirmation(dry_run: sdk.Deletion) -> str:
-    """Return what the user types to confirm a deletion: the name, or the ID if nobody can type the name."""
+    """Return what the user types to confirm a deletion: the name, or the ID if nobody can type the name.
+
+    Horizon shows the marks of AngularJS in a name as other characters.
+    """
     name = dry_run.project_name or ""
-    return name if name.strip() and name.isprintable() else str(dry_run.project_id)
+    typable = name.strip() and name.isprintable() and "{$" not in name and "$}" not in name
+    return name if typable else str(dry_run.project_id)
 
 
 def _names(text: str, separator: str = r"[,\s]") -> list[str]:
