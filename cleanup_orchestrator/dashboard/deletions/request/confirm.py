@@ -28,6 +28,8 @@ class Refused:
 
     dry_run: sdk.Deletion
     problem: str
+    #: Whether the API may have made it: no usable answer arrived.
+    unknown: bool
     #: The deletion that is under way, if that is why. Empty: none.
     deletion_id: str = ""
 
@@ -72,6 +74,7 @@ class Preview(pages.Page):
             messages.success(request, _("The deletion of %s is requested.") % pages.text(made[0].project_name))
             return HttpResponseRedirect(reverse("horizon:identity:project_deletions:detail", args=[made[0].id]))
         context = {"page_title": _("Requested Deletions"), "made": made, "refused": refused, "again_url": self._again()}
+        context["unknown"] = any(one.unknown for one in refused)
         return render(request, "project_cleanup/request/results.html", context)
 
     def _add_forms(self, data: Any = None) -> None:
@@ -91,7 +94,8 @@ class Preview(pages.Page):
                 made.append(client.create_deletion(**one.wanted()))
             except calls.FAILURES as exc:
                 calls.check_login(exc)
-                refused.append(Refused(one.dry_run, *projects.refusal(exc)))
+                problem, deletion_id = projects.refusal(exc)
+                refused.append(Refused(one.dry_run, problem, calls.status_of(exc) >= 500, deletion_id))
         return made, refused
 
     def _again(self) -> str:
@@ -105,7 +109,12 @@ def _label(wanted: list[preview.Found]) -> str:
     """Return what the button does."""
     modes = {one.dry_run.mode for one in wanted}
     number = len(wanted) + sum(len(one.below) for one in wanted)
-    if modes == {"report"}:
+    more = any(one.more_below for one in wanted)
+    if more and modes == {"cascade"}:
+        label = _("Delete more than %(number)d projects with their contents")
+    elif more:
+        label = _("Request more than %(number)d deletions")
+    elif modes == {"report"}:
         label = ngettext("Request the report deletion", "Request %(number)d report deletions", number)
     elif modes == {"cascade"} and number == 1:
         label = _("Delete project %(name)s with its contents")

@@ -15,7 +15,7 @@ from cleanup_orchestrator import sdk
 
 #: Resources that are listed by name.
 NAMED = 50
-#: Projects below that are read.
+#: Projects below that are read for a page. Each of them needs two calls.
 BELOW = 50
 
 
@@ -127,9 +127,11 @@ def read(client: sdk.Proxy, ids: Iterable[str]) -> list[Found]:
     :raises openstack.exceptions.SDKException: if one of them cannot be read
     """
     found = [Found(client.get_deletion(id_)) for id_ in ids]
+    room = BELOW
     for one in found:
-        rows = list(islice(_below(client, one.dry_run), BELOW + 1))
-        one.below, one.more_below = rows[:BELOW], len(rows) > BELOW
+        rows = list(islice(_below(client, one.dry_run), room + 1))
+        one.below, one.more_below = rows[:room], len(rows) > room
+        room -= len(one.below)
     if not any(one.moving for one in found):
         for one in found:
             _add_details(client, one)
