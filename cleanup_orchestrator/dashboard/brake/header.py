@@ -23,8 +23,9 @@ _TIMEOUT = 2
 
 
 def _key(request: HttpRequest) -> str:
-    # The name of a region can have characters that a cache refuses in a key.
-    return f"project_cleanup.brake.{urllib.parse.quote(request.user.services_region or '', safe='')}"
+    # Horizon can show several clouds. Names and URLs can have characters that a cache refuses in a key.
+    place = f"{request.user.endpoint} {request.user.services_region or ''}"
+    return f"project_cleanup.brake.{urllib.parse.quote(place, safe='')}"
 
 
 def state(request: HttpRequest) -> dict[str, Any] | None:

@@ -51,7 +51,6 @@ class Index(pages.Page):
             "listed": True,
             "rows": [_row(service, may_waive, may_see) for service in services],
             "unsupported": sum(service.answered_by == "unsupported" for service in services),
-            "may_waive": may_waive,
         }
 
 
