@@ -101,7 +101,11 @@ class Preview(pages.Page):
     def _again(self) -> str:
         """Return the URL of the request page with the same projects and choices."""
         runs = [one.dry_run for one in self.found]
-        choices = {"mode": runs[0].mode, "include_subtree": str(bool(runs[0].include_subtree)).lower()} if runs else {}
+        choices = dict[str, str]()
+        if runs:
+            choices = {"mode": runs[0].mode, "include_subtree": str(bool(runs[0].include_subtree)).lower()}
+            selected = preview.selection_of(runs[0]).items()
+            choices |= {name: value if isinstance(value, str) else ", ".join(value) for name, value in selected}
         return f"{request_url(str(run.project_id) for run in runs)}&{urllib.parse.urlencode(choices)}"
 
 

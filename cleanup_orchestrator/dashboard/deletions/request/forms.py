@@ -22,7 +22,7 @@ MODES = (
 _WIDE = {"class": "form-control"}
 
 #: Fields that only mode ``empty`` has.
-_SELECTING = ("services", "types", "tags", "created_before")
+SELECTING = ("services", "types", "tags", "created_before")
 
 
 class RequestForm(forms.Form):
@@ -81,7 +81,7 @@ class RequestForm(forms.Form):
             if found.get("include_subtree"):
                 self.add_error("include_subtree", _("Empty covers no projects below. Clear this choice."))
             return found
-        for name in _SELECTING:
+        for name in SELECTING:
             if found.get(name):
                 self.add_error(name, _("Only Empty can select resources. Clear this field, or choose Empty."))
         return found

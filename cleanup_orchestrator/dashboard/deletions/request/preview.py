@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard.deletions.request.forms import SELECTING
 
 #: Resources that are listed by name.
 NAMED = 50
@@ -116,9 +117,13 @@ class Found:
         found: dict[str, Any] = {"project_id": run.project_id, "mode": run.mode}
         if self.bound and self.plan:
             return found | {"plan_id": self.plan.id, "plan_hash": self.plan.hash}
-        selected = {name: value for name, value in (run.selection or {}).items() if value}
-        selection = {k: selected[k] for k in ("services", "types", "tags", "created_before") if k in selected}
-        return found | {"include_subtree": bool(run.include_subtree), "selection": selection or None}
+        return found | {"include_subtree": bool(run.include_subtree), "selection": selection_of(run) or None}
+
+
+def selection_of(dry_run: sdk.Deletion) -> dict[str, Any]:
+    """Return what a dry run selects, as the API takes it; empty: everything."""
+    selected = {name: value for name, value in (dry_run.selection or {}).items() if value}
+    return {name: selected[name] for name in SELECTING if name in selected}
 
 
 def read(client: sdk.Proxy, ids: Iterable[str]) -> list[Found]:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions.request import projects
-from cleanup_orchestrator.dashboard.deletions.request.forms import MODES, RequestForm
+from cleanup_orchestrator.dashboard.deletions.request.forms import MODES, SELECTING, RequestForm
 
 
 def preview_url(dry_run_ids: list[str]) -> str:
@@ -46,6 +46,7 @@ class Ask(pages.FormPage):
         """Return the choices of the query, such as those of the preview that led here."""
         mode = self.request.GET.get("mode")
         found: dict[str, Any] = {"include_subtree": self.request.GET.get("include_subtree") == "true"}
+        found |= {name: self.request.GET[name] for name in SELECTING if name in self.request.GET}
         return found | ({"mode": mode} if mode in dict(MODES) else {})
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
