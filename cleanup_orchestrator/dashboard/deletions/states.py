@@ -93,7 +93,7 @@ def forcible(deletion: sdk.Deletion) -> bool:
     return (
         deletion.mode == "cascade"
         and not deletion.dry_run
-        and deletion.origin != "adopted"
+        and deletion.origin == "request"
         and deletion.status in ("deleting", "verifying")
         and not deletion.finished_at
         and deletion.progress.purpose != "project_settings"  # the project itself is being removed
