@@ -172,9 +172,14 @@ def test_a_report_leaves_everything_and_lists_it(site: Site, browser: Browser) -
     filled = site.fill("reported", "image", "key-manager")
     before = left(site.cloud, filled.project_id)
     dry_run(browser, filled.project_id, "report")
+    preview = browser.driver.current_url.removeprefix(browser.url)
     browser.submit("#pc-request")
     (made,) = [d for d in site.api.deletions(project_id=filled.project_id) if not d.dry_run]
     site.ended(made.id, "leftovers")
+    browser.open(preview)
+    browser.submit("#pc-request")
+    assert "requested already" in browser.text("#pc-problems")
+    assert [d.id for d in site.api.deletions(project_id=filled.project_id) if not d.dry_run] == [made.id]
     open_deletion(browser, made.id, "leftovers")
     shown = browser.text("#pc-leftovers")
     images = [image.id for image in site.admin.image.images(owner=filled.project_id)]

@@ -21,15 +21,21 @@ from cleanup_orchestrator.dashboard.deletions.request import preview, projects
 from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
 from cleanup_orchestrator.sdk.text import DELETION_ID
 
+#: The key of the dry runs that this session has confirmed. A page that is sent again requests nothing: an emptied
+#: project can have new resources.
+_REQUESTED = "project_cleanup_requested"
+#: How many of them a session keeps.
+_REMEMBERED = 100
+
 
 @dataclasses.dataclass
 class Refused:
-    """A request that the API refused."""
+    """A request without effect."""
 
     dry_run: sdk.Deletion
     problem: str
     #: Whether the API may have made it: no usable answer arrived.
-    unknown: bool
+    unknown: bool = False
     #: The deletion that is under way, if that is why. Empty: none.
     deletion_id: str = ""
 
@@ -89,13 +95,20 @@ class Preview(pages.Page):
         """Request each deletion, and return those that the API made and those that it refused."""
         client = calls.proxy(self.request, calls.LONG_TIMEOUT)
         made, refused = list[sdk.Deletion](), list[Refused]()
+        requested = list(self.request.session.get(_REQUESTED, ()))
         for one in wanted:
+            if one.dry_run.id in requested:
+                refused.append(Refused(one.dry_run, _("This was requested already. Make a new dry run.")))
+                continue
             try:
                 made.append(client.create_deletion(**one.wanted()))
             except calls.FAILURES as exc:
                 calls.check_login(exc)
                 problem, deletion_id = projects.refusal(exc)
                 refused.append(Refused(one.dry_run, problem, calls.status_of(exc) >= 500, deletion_id))
+            else:
+                requested.append(one.dry_run.id)
+        self.request.session[_REQUESTED] = requested[-_REMEMBERED:]
         return made, refused
 
     def _again(self) -> str:
