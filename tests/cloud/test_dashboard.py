@@ -268,6 +268,40 @@ def test_force_warns_names_what_stays_and_says_why_it_is_refused(site: Site, bro
     site.release(port)
 
 
+def test_a_second_admin_approves_and_a_project_is_restored_before_anything_is_deleted(site: Site) -> None:
+    second = f"second-{secrets.token_hex(2)}"
+    site.cloud.admin.ensure_user(second, site.password, "admin", ("admin",))
+    usual = site.orchestrator.configuration
+    site.orchestrator.configuration += "\n[approval]\nresources = 1\n"
+    site.orchestrator.start_orchestrator()
+    try:
+        gone, spared = site.fill("approved", "image"), site.fill("restored", "image")
+        before = left(site.cloud, spared.project_id)
+        made = [site.api.create_deletion(each.project_id, mode="cascade") for each in (gone, spared)]
+        for each in made:
+            wait("it waits for an approval", lambda each=each: site.condition(each.id, "approval"), SECONDS, 1)
+        with site.browser() as browser:
+            browser.login("admin", site.password)
+            open_deletion(browser, made[0].id)
+            assert not browser.has("#pc-approve"), "the requester is no second person"
+            open_deletion(browser, made[1].id)
+            browser.submit("#pc-restore")
+            browser.submit("#pc-form-submit")
+        with site.browser() as browser:
+            browser.login(second, site.password)
+            open_deletion(browser, made[0].id)
+            browser.submit("#pc-approve")
+            browser.type("id_reason", "read the plan, ticket 4712")
+            browser.submit("#pc-submit")
+        site.ended(made[1].id, "cancelled")
+        assert left(site.cloud, spared.project_id) == before
+        (approval,) = site.ended(made[0].id, "deleted").approvals
+        assert (approval.user_name, approval.reason) == (second, "read the plan, ticket 4712")
+    finally:
+        site.orchestrator.configuration = usual
+        site.orchestrator.start_orchestrator()
+
+
 def test_a_member_sees_nothing(site: Site) -> None:
     filled = site.fill("member", "image")
     with site.browser() as browser:
