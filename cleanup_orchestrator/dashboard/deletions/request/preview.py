@@ -180,6 +180,8 @@ def _add_report(client: sdk.Proxy, found: Found) -> None:
     found.names = Rows(rows, max(0, remaining - len(rows)), remaining)
     unknown = [row for row in counts if row.get("outcome") == "unknown"]
     found.unseen = [Unseen(_name(row), row.get("message") or row.get("reason") or "") for row in unknown]
+    skipped = [place for waiver in run.waivers or () for place in waiver.get("not_listed") or ()]
+    found.waived = [Unseen(f"{place['service']}@{place['region']}") for place in skipped]
 
 
 def _planned(client: sdk.Proxy, plan: sdk.Plan, action: str, count: int) -> Rows:
