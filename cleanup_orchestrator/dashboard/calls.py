@@ -123,10 +123,15 @@ def status_of(exc: Exception) -> int:
     return 503
 
 
+def expired() -> horizon_exceptions.NotAuthenticated:
+    """Return the exception that Horizon answers with its login page."""
+    return horizon_exceptions.NotAuthenticated(str(_("Your session has expired. Log in again.")))
+
+
 def check_login(exc: Exception) -> None:
     """Ask the user to log in again if the token is no longer valid.
 
     :raises horizon.exceptions.NotAuthenticated: which Horizon answers with its login page
     """
     if isinstance(exc, sdk.LoginLost) or (isinstance(exc, sdk.ApiError) and exc.status_code == 401):
-        raise horizon_exceptions.NotAuthenticated(str(_("Your session has expired. Log in again."))) from exc
+        raise expired() from exc

@@ -15,6 +15,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from openstack_dashboard.api import keystone
 
 from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import calls
 from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
 #: Longest text that a project is looked for with. A name in Keystone is shorter.
@@ -48,7 +49,7 @@ def find(request: HttpRequest, text: str) -> str:
     try:
         found = _found(request, text)
     except ksa_exceptions.Unauthorized as exc:
-        raise horizon_exceptions.NotAuthenticated(str(_("Your session has expired. Log in again."))) from exc
+        raise calls.expired() from exc
     except ksa_exceptions.Forbidden as exc:
         raise forms.ValidationError(_("Keystone does not let you search for names. Enter the project's ID.")) from exc
     except (ksa_exceptions.ClientException, horizon_exceptions.ServiceCatalogException) as exc:

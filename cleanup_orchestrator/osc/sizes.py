@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from cliff import columns
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+from cleanup_orchestrator.sdk.text import size_text
 
 
 def text(size: int | None) -> str:
     """Return a size as a person reads it; empty if it is not known."""
-    if size is None:
-        return ""
-    number, units = float(size), iter(_UNITS)
-    unit = next(units)
-    while number >= 1023.95 and unit != _UNITS[-1]:  # what would be rounded to 1024
-        number, unit = number / 1024, next(units)
-    return f"{number:.1f}".removesuffix(".0") + f" {unit}"
+    return "" if size is None else size_text(size)
 
 
 class Size(columns.FormattableColumn["int | None"]):

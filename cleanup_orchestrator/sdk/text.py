@@ -11,6 +11,17 @@ DELETION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 KEYSTONE_ID = re.compile("[A-Za-z0-9-]{1,64}")
 
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def size_text(size: int) -> str:
+    """Return a size in bytes as a person reads it, such as "1.5 GiB"."""
+    number, power = float(size), 0
+    while number >= 1023.95 and power < len(_UNITS) - 1:  # what would be rounded to 1024
+        number, power = number / 1024, power + 1
+    return f"{number:.1f}".removesuffix(".0") + f" {_UNITS[power]}"
+
+
 def one_line(text: Any) -> str:
     """Return a text of a server as one printable line.
 

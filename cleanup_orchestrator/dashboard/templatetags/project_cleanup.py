@@ -12,6 +12,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
 from cleanup_orchestrator.dashboard import words
+from cleanup_orchestrator.sdk.text import size_text
 
 register = template.Library()
 
@@ -64,18 +65,11 @@ def mode_name(value: str) -> Any:
     return words.mode(value)
 
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
 @register.filter
 def size(value: int | None) -> str:
     """Return a size in bytes as a person reads it, such as "1.5 GiB"; a dash if it is not known."""
-    if not isinstance(value, int):  # also the empty text of a field that an older API does not send
-        return "–"
-    number, power = float(value), 0
-    while number >= 1023.95 and power < len(_UNITS) - 1:  # what would be rounded to 1024
-        number, power = number / 1024, power + 1
-    return f"{number:.1f}".removesuffix(".0") + f" {_UNITS[power]}"
+    # The field of an older API is an empty text here.
+    return size_text(value) if isinstance(value, int) else "–"
 
 
 @register.filter

@@ -66,7 +66,7 @@ def _read(request: HttpRequest, id_: str, domains: dict[str, str]) -> Project:
 
 def _unknown(id_: str, exc: Any) -> Project:
     if isinstance(exc, ksa_exceptions.Unauthorized):
-        raise horizon_exceptions.NotAuthenticated(str(_("Your session has expired. Log in again."))) from exc
+        raise calls.expired() from exc
     if isinstance(exc, ksa_exceptions.NotFound):
         return _missing(id_)
     if isinstance(exc, ksa_exceptions.Forbidden):
