@@ -90,7 +90,7 @@ class Lift(_Switch):
     submit_label = _("Lift the brake")
 
     def form_valid(self, form: forms.Form) -> HttpResponse:
-        """Lift the brake, unless somebody has pulled it again, for another reason than the page showed."""
+        """Lift the brake, unless it was lifted and pulled again since the page was shown."""
         if self.brake is None or self.request.POST.get("since") == self.brake.since:
             return super().form_valid(form)
         form.add_error(None, _now("The brake has changed since this page was shown. Read its reason again."))

@@ -22,14 +22,14 @@ FORCIBLE = (
     "dns.zone",
 )
 
-_STORAGE = _("It goes on occupying storage. It counts in no quota, and nobody is billed for it.")
+_STORAGE = _("It still uses storage. It belongs to no project, so no project is billed for it.")
 _STACK = _("Heat keeps the stack. What the stack made can go on running.")
 _CLUSTER = _("Its servers, volumes and addresses go on occupying hosts, storage and addresses.")
 
 _COSTS = {
-    "baremetal.allocation": _("The node stays reserved. Nobody else can use it."),
-    "baremetal.instance": _("The node stays deployed. Nobody else can use it, and it goes on using power."),
-    "baremetal.node": _("The node stays enrolled. Nobody else can use it, and it goes on using power."),
+    "baremetal.allocation": _("The node stays reserved. Other projects cannot use it."),
+    "baremetal.instance": _("The node stays deployed. Other projects cannot use it. It still uses power."),
+    "baremetal.node": _("The node stays enrolled. Other projects cannot use it. It still uses power."),
     "block-storage.backup": _STORAGE,
     "block-storage.snapshot": _("It goes on occupying storage. Its volume cannot be deleted while it exists."),
     "block-storage.volume": _STORAGE,
@@ -41,11 +41,11 @@ _COSTS = {
     "database.backup": _STORAGE,
     "database.cluster": _CLUSTER,
     "database.instance": _("Its server and its volume go on using a host and storage."),
-    "dns.zone": _("Its name servers go on answering for it. Nobody else can create a zone of this name."),
+    "dns.zone": _("Its name servers still answer for it. Other projects cannot create a zone of this name."),
     "image.image": _STORAGE,
     "key-manager.secret": _("The secret stays stored. An admin of the key manager can still read it."),
     "load-balancer.load_balancer": _("Its virtual machines and its address stay in use."),
-    "network.floating_ip": _("The address stays allocated. Nobody else can use it."),
+    "network.floating_ip": _("The address stays allocated. Other projects cannot use it."),
     "network.network": _("It goes on using a segment of the network. Its ports stay connected."),
     "network.port": _("Its addresses stay in use, and may still be reached."),
     "network.router": _("Its gateway goes on using an external address. It goes on forwarding packets."),
@@ -59,7 +59,7 @@ _COSTS = {
     "shared-file-system.share": _("It goes on occupying storage, and may still be mounted. It counts in no quota."),
     "shared-file-system.snapshot": _("It goes on occupying storage. Its share cannot be deleted while it exists."),
 }
-_OTHER = _("It stays in its service, in no project. It counts in no quota, and nobody is billed for it.")
+_OTHER = _("It stays in its service. It belongs to no project, so no project is billed for it.")
 
 
 def of_type(type_: str) -> Any:

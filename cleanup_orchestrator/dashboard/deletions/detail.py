@@ -14,7 +14,7 @@ from cleanup_orchestrator.dashboard.deletions import states, tabs
 
 def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
     """Return the actions that the policy and the state of a deletion allow this user."""
-    # Nobody approves a deletion of their own.
+    # The user who requested a deletion cannot approve it.
     approvable = states.condition(deletion, "approval") and deletion.user_id != request.user.id
     possible = {
         "retry": ("cleanup:deletions:retry", deletion.retryable),

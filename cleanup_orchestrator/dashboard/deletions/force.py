@@ -109,7 +109,7 @@ class Force(actions.ActionPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what would be abandoned, and what that costs."""
         counts = self.deletion.counts or []
-        left = Counter({_type(each): 0 for each in counts if each.remaining})
+        left = Counter[str]()
         for each in counts:
             if each.remaining:
                 left[_type(each)] += each.remaining

@@ -22,5 +22,5 @@ class CreateForm(projects.ProjectForm):
     expires_at = times.FutureTimeField(
         label=_("Ends at (UTC)"),
         required=False,
-        help_text=_("Without a time, the lien is in force until somebody removes it."),
+        help_text=_("Without a time, the lien is in force until a user removes it."),
     )

@@ -75,7 +75,7 @@ class Adopt(_OfProject):
     template_name = "project_cleanup/orphans/adopt.html"
     form_class = TypedId
     form_id = "pc-adopt"
-    submit_label = _("Delete the orphans for ever")
+    submit_label = _("Delete the orphans")
     danger = True
 
     @cached_property

@@ -126,7 +126,7 @@ class ConfirmForm(forms.Form):
 
 
 def confirmation(dry_run: sdk.Deletion) -> str:
-    """Return what the user types to confirm a deletion: the name, or the ID if nobody can type the name.
+    """Return what the user types to confirm a deletion: the name, or the ID if the name cannot be typed.
 
     Horizon shows the marks of AngularJS in a name as other characters.
     """

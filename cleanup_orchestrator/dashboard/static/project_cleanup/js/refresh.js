@@ -14,7 +14,7 @@
   }
 
   function busy(element) {
-    // Somebody who types or marks text there is not disturbed.
+    // An element is not replaced while the user types in it or selects text in it.
     var selection = window.getSelection();
     var active = document.activeElement;
     return (active.matches('input, select, textarea') && element.contains(active)) ||
