@@ -322,15 +322,18 @@ class Projects:
         options = {"options": {protocol.FENCE_OPTION: fence}}
         self._identity.patch(f"/projects/{project_id}", json={"project": options})
 
-    def delete(self, project_id: str, deletion_id: str) -> bool:
+    def delete(self, project_id: str, deletion_id: str, headers: Mapping[str, str] | None = None) -> bool:
         """Delete the project; return ``False`` if it was gone already.
 
         :param deletion_id: id of the deletion; the Keystone filter accepts the call because of it
+        :param headers: further ones, with which Keystone checks the lock
+        :raises keystoneauth1.exceptions.Conflict: Keystone says that the lock was changed
         """
         if not project_id:
             raise ValueError("an empty project id")
+        sent = {**(headers or {}), protocol.FINAL_HEADER: deletion_id}
         try:
-            self._identity.delete(f"/projects/{project_id}", headers={protocol.FINAL_HEADER: deletion_id})
+            self._identity.delete(f"/projects/{project_id}", headers=sent)
         except ka_exceptions.NotFound:
             return False
         return True

@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletio
 from cleanup_orchestrator.core.facts import (
     Fact,
     ProjectGone,
+    ProjectLocked,
     ProjectReclosed,
     ProjectReopened,
     ProjectReturned,
@@ -411,6 +412,8 @@ def _values(fact: Fact) -> dict[str, Any]:
             return {"project_gone_at": at} | ({} if locked else {"empty_inventories": 0})
         case ProjectReturned():
             return {"project_gone_at": None, **reopened}
+        case ProjectLocked(evidence):
+            return {"lock_evidence": evidence}
         case ProjectReopened():
             return reopened
         case ProjectReclosed(at):

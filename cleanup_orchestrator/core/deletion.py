@@ -193,6 +193,7 @@ class Deletion:
     round_opened_at: datetime.datetime | None = None
     empty_inventories: int = 0  #: complete and empty inventories in a row in the present verification
     drained_at: datetime.datetime | None = None  #: when the drain took hold; none: it did not, or not yet
+    lock_evidence: str = ""  #: what the drain driver saw of the lock when it took hold; another text voids the proof
     closed_at: datetime.datetime | None = None  #: when the project was found or made disabled
     project_gone_at: datetime.datetime | None = None  #: when it was seen that another client had deleted the project
     member_ids: tuple[str, ...] = ()  #: users with an effective role on the project at the first survey

@@ -48,6 +48,13 @@ class ProjectReturned:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ProjectLocked:
+    """The drain driver locked the project, or found it locked."""
+
+    evidence: str  #: see ``Deletion.lock_evidence``
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ProjectReopened:
     """The lock on the project is gone: every inventory that rests on the lock is void."""
 
@@ -70,4 +77,13 @@ class RemovalStopped:
     """
 
 
-Fact = Surveyed | ProjectSeen | ProjectGone | ProjectReturned | ProjectReopened | ProjectReclosed | RemovalStopped
+Fact = (
+    Surveyed
+    | ProjectSeen
+    | ProjectGone
+    | ProjectReturned
+    | ProjectLocked
+    | ProjectReopened
+    | ProjectReclosed
+    | RemovalStopped
+)

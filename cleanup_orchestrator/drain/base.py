@@ -105,6 +105,9 @@ class Result:
     full: bool
     reason: str = ""  #: a code when it is not full
     message: str = ""
+    #: What the driver saw of the lock, in at most 255 characters. The deletion keeps it, and later calls get it as
+    #: ``DrainContext.evidence``: if the lock was changed since, the driver sees something else.
+    evidence: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class DrainContext:
     #: Returns the ids of the roles that the orchestrator gave its own user and has not finally taken back.
     added: Callable[[], Collection[str]] = tuple
     janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty if none is configured
+    evidence: str = ""  #: ``Result.evidence`` of the lock that the deletion relies on
 
 
 class Driver(abc.ABC):
@@ -142,11 +146,24 @@ class Driver(abc.ABC):
         return True
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Return whether a full drain lasted until the project was disabled just now.
+        """Return whether the drain lasted until now. Makes no new changes.
 
-        Makes no new changes.
+        The orchestrator asks right before it disables the project, and again right after it.
         """
         return True
+
+    def held_until_removed(self, context: DrainContext, project: Project) -> bool:
+        """Return whether the lock lasted from the drain, or from the close, until now. Makes no new changes.
+
+        The orchestrator asks right before it deletes the project in Keystone.
+
+        :param project: as Keystone's database has it now
+        """
+        return True
+
+    def removal_headers(self, context: DrainContext) -> Mapping[str, str]:
+        """Return headers for the delete of the project, with which Keystone itself checks the lock."""
+        return {}
 
     def close(self, context: DrainContext) -> Result:
         """Disable the project: not even the orchestrator gets a token. Idempotent."""

@@ -90,6 +90,7 @@ deletions = sa.Table(
     sa.Column("tally", sa.JSON(none_as_null=True), nullable=True),
     sa.Column("retry_now_at", _TIME, nullable=True),
     sa.Column("selection", sa.JSON(none_as_null=True), nullable=True),  # NULL: everything
+    sa.Column("lock_evidence", sa.String(255), nullable=False, server_default=""),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     *_listed_by(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core.facts import ProjectReclosed
+from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import classify
@@ -20,18 +20,24 @@ class Close(StepRunner):
     def run(self) -> StepResult:
         """Disable the project; report if a user had regained access before."""
         context, driver = self.context.drain_context(), self.worker.driver
+        drained = self.deletion.drained_at is not None
+        if drained and not driver.held_until_closed(context):
+            # Not closed now: a type that needs a token of the project could not be listed any more afterwards.
+            text = "the lock of the project was changed since the drain: the project is locked and proven empty again"
+            return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(ProjectReopened(),))
         try:
             result = driver.close(context)
         except ka_exceptions.Forbidden as error:
             return why_keystone_refuses(context.projects, self.deletion.project_id, error)
-        if self.deletion.drained_at is None:
-            return StepResult(Outcome.CLEAR, result.reason, result.message)
+        locked = (ProjectLocked(result.evidence),) if result.evidence else ()
+        if not drained:
+            return StepResult(Outcome.CLEAR, result.reason, result.message, learned=locked)
         if driver.held_until_closed(context):
             reason = str(Reason.DRAIN_HELD) if driver.continuous else result.reason
-            return StepResult(Outcome.CLEAR, reason, result.message)
+            return StepResult(Outcome.CLEAR, reason, result.message, learned=locked)
         # A user had access after the last inventory: only inventories from the closing on prove anything.
         text = f"{result.message}; a user had regained access right before: the project is proven empty again"
-        learned = (ProjectReclosed(self.context.store.now()),)
+        learned = (*locked, ProjectReclosed(self.context.store.now()))
         return StepResult(Outcome.CLEAR, result.reason, text, learned=learned)
 
 

@@ -125,6 +125,7 @@ class StepContext:
             record_intent,
             added,
             self.clouds.janitor_id,
+            self.deletion.lock_evidence,
         )
 
     def note_undone_by_users(self, project: Project) -> None:

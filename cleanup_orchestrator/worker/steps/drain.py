@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oslo_log import log
 
+from cleanup_orchestrator.core.facts import ProjectLocked
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -29,7 +30,7 @@ class Drain(StepRunner):
         if blocked:
             return StepResult(Outcome.UNKNOWN, result.reason, result.message)
         message = "; ".join(filter(None, (result.message, drain_services(self.context))))
-        return StepResult(Outcome.CLEAR, result.reason, message)
+        return StepResult(Outcome.CLEAR, result.reason, message, learned=(ProjectLocked(result.evidence),))
 
     def _regain_access(self, context: drain.DrainContext) -> None:
         """Give the orchestrator its role on the project again.

@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.errors import Stopped, classify
 from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
 from cleanup_orchestrator.worker.steps.context import StepRunner
 from cleanup_orchestrator.worker.steps.service_drains import forget_drain
@@ -47,18 +47,29 @@ class Remove(StepRunner):
         try:
             # Not from a cache: a user who enabled the project a moment ago may have created a resource in it.
             project = projects.get_uncached(self.deletion.project_id)
+            context, driver = self.context.drain_context(), self.worker.driver
             if project.enabled:
                 self.context.note_undone_by_users(project)
-                # Every inventory since the closing is void.
-                text = "a user enabled the project again: it is closed and proven empty again"
-                learned = (ProjectReopened(), RemovalStopped())
-                return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=learned)
-            projects.delete(self.deletion.project_id, self.deletion.id)
+                return self._reopened("a user enabled the project again")
+            if not driver.held_until_removed(context, project):
+                return self._reopened("the lock of the project was changed since it took hold")
+            headers = driver.removal_headers(context)
+            try:
+                projects.delete(self.deletion.project_id, self.deletion.id, headers)
+            except ka_exceptions.Conflict as error:
+                return self._reopened(classify(error).message)
         except ProjectNotFound:
             return None
         except ka_exceptions.Forbidden as error:
             return why_keystone_refuses(projects, self.deletion.project_id, error)
         return None
+
+    @staticmethod
+    def _reopened(why: str) -> StepResult:
+        """Return the result that voids every inventory since the closing."""
+        text = f"{why}: the project is locked and proven empty again"
+        learned = (ProjectReopened(), RemovalStopped())
+        return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=learned)
 
     def _forget_changes(self) -> None:
         """Mark every recorded change as undone: they went with the project."""

@@ -15,7 +15,7 @@ from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catal
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import ProjectReclosed
+from cleanup_orchestrator.core.facts import ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
@@ -353,23 +353,40 @@ def test_a_repeated_drain_does_not_need_the_role_of_the_orchestrator():
 LATER = deletion().created_at + datetime.timedelta(hours=1)
 
 
-def closed(keystone, drained_at, monkeypatch):
-    """Return what a worker's closing of the project settles besides."""
+GUEST = ("users", "guest", "member")
+
+
+def closed(keystone, drained_at, monkeypatch, meanwhile=()):
+    """Return the outcome of a worker's closing of the project, and what it learned; and whether it was disabled.
+
+    :param meanwhile: grants that a user makes while the project is disabled
+    """
     store = types.SimpleNamespace(now=lambda: LATER)
     worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
     record = deletion(drained_at=drained_at)
-    monkeypatch.setattr(drain, "disable", lambda _ground: drain.Result(True))
+
+    def disable(_ground):
+        keystone.enabled = False
+        keystone.grants.update(meanwhile)
+        return drain.Result(True)
+
+    monkeypatch.setattr(drain, "disable", disable)
     result = done(worker, record, dataclasses.replace(PORT, kind=StepKind.CLOSE), keystone)
-    assert result.outcome is Outcome.CLEAR
-    return result.learned
+    return result.outcome, result.learned, not keystone.enabled
 
 
-def test_access_right_before_the_closing_voids_all_earlier_inventories(monkeypatch):
+def test_access_before_the_closing_voids_all_earlier_inventories(monkeypatch):
     since = deletion().created_at
-    assert closed(Keystone(MINE), since, monkeypatch) == ()
-    guest = Keystone(MINE, ("users", "guest", "member"))
-    assert closed(guest, since, monkeypatch) == (ProjectReclosed(LATER),)
-    assert closed(guest, None, monkeypatch) == ()  # it never held as a whole, and nothing rests on it
+    assert closed(Keystone(MINE), since, monkeypatch) == (Outcome.CLEAR, (), True)
+    # Nothing rests on a lock that never held as a whole.
+    assert closed(Keystone(MINE, GUEST), None, monkeypatch) == (Outcome.CLEAR, (), True)
+    # Not disabled: what needs a token of the project has to be listed again.
+    assert closed(Keystone(MINE, GUEST), since, monkeypatch) == (Outcome.UNKNOWN, (ProjectReopened(),), False)
+
+
+def test_access_while_the_project_is_closed_voids_all_earlier_inventories(monkeypatch):
+    seen = closed(Keystone(MINE), deletion().created_at, monkeypatch, [GUEST])
+    assert seen == (Outcome.CLEAR, (ProjectReclosed(LATER),), True)
 
 
 def test_a_drain_is_not_in_effect_when_another_user_has_got_a_role():
@@ -575,7 +592,7 @@ def keystone_of(cloud):
             cloud.enabled = enabled
             cloud.call()
 
-        def delete(self, _project_id, _deletion_id):
+        def delete(self, _project_id, _deletion_id, _headers):
             if not cloud.exists:
                 return
             assert not cloud.ports, "the project goes with something left in it"

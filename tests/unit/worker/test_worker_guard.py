@@ -83,6 +83,12 @@ class Clouds:
     def project_id(self):
         return "own"
 
+    def user_id(self):
+        return "me"
+
+    def janitor_id(self):
+        return ""
+
 
 def task(record=None, step=None, store=None, **conf):
     record = record or deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
@@ -381,8 +387,9 @@ def test_a_rule_that_fails_makes_the_sweep_unknown_and_deletes_nothing():
 class Removal:
     """``Projects`` of one project, which goes when it is deleted, or does not."""
 
-    def __init__(self, enabled=False, goes=True):
-        self.enabled, self.goes, self.deleted = enabled, goes, []
+    def __init__(self, enabled=False, goes=True, held=True, conflict=False):
+        self.enabled, self.goes, self.held, self.conflict = enabled, goes, held, conflict
+        self.deleted = []
 
     def __call__(self, _identity):
         return self
@@ -395,8 +402,18 @@ class Removal:
             raise ProjectNotFound("gone")
         return Project(project_id, "P", "dom", self.enabled)
 
-    def delete(self, project_id, deletion_id):
-        self.deleted.append((project_id, deletion_id))
+    def delete(self, project_id, deletion_id, headers):
+        if self.conflict:
+            raise ka_exceptions.Conflict("the fence was changed")
+        self.deleted.append((project_id, deletion_id, headers))
+
+    def driver(self):
+        """Return the drain driver, which sees whether the lock held."""
+        return types.SimpleNamespace(
+            close=lambda _context: self.delete("", "", {}),
+            held_until_removed=lambda _context, _project: self.held,
+            removal_headers=lambda _context: {"Serial": "7"},
+        )
 
 
 WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
@@ -410,21 +427,25 @@ WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
         (Removal(), (WAIVER,), (), Outcome.UNKNOWN, False),
         (Removal(enabled=True), (), (), Outcome.UNKNOWN, False),
         (Removal(goes=False), (), (), Outcome.UNKNOWN, True),
+        (Removal(held=False), (), (), Outcome.UNKNOWN, False),
+        (Removal(conflict=True), (), (), Outcome.UNKNOWN, False),
     ],
-    ids=["closed", "waived", "a waiver ended", "enabled again", "Keystone keeps it"],
+    ids=["closed", "waived", "a waiver ended", "enabled again", "Keystone keeps it", "lock changed", "refused for it"],
 )
 def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
-    projects = Removal(projects.enabled, projects.goes)
+    projects.deleted.clear()
     monkeypatch.setattr(steps_context, "Projects", projects)
     record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers)
     made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
     made.worker.store.waivers = in_force
+    made.worker.driver = projects.driver()
     result = done(made)
     assert result.outcome is outcome
-    assert bool(projects.deleted) is deleted
+    assert projects.deleted == [("p", "d", {"Serial": "7"})] * deleted
     if outcome is Outcome.UNKNOWN and not deleted:
         after, _ = actions.record(dataclasses.replace(record, empty_inventories=2), made.step, result, T0)
         assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
+        assert after.drained_at is None or waivers, "and locked anew, unless only a waiver ended"
     assert isinstance(result, StepResult)
 
 
@@ -461,7 +482,7 @@ def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reaso
         deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
         Step("s", "d", StepKind(what), round=1),
     )
-    made.worker.driver = types.SimpleNamespace(close=projects.delete)
+    made.worker.driver = projects.driver()
     monkeypatch.setattr(made.work_on, "drain_context", lambda: types.SimpleNamespace(projects=projects))
     result = done(made)
     assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
