@@ -55,6 +55,8 @@ class Project:
     is_domain: bool = False
     immutable: bool = False
     fence: str | None = None  #: id of the deletion that set a fence; ``None``: no fence
+    fence_serial: int = 0  #: grows with each change of the fence; 0: it was never set
+    fence_changed_by: str = ""  #: id of the user who made the latest change of the fence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class Projects:
             is_domain=bool(row.get("is_domain")),
             immutable=bool(options.get("immutable")),
             fence=options.get(protocol.FENCE_OPTION),
+            fence_serial=int(options.get(protocol.SERIAL_OPTION) or 0),
+            fence_changed_by=str(options.get(protocol.CHANGED_BY_OPTION) or ""),
         )
 
     def children(self, project_id: str) -> tuple[str, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Mapping
 
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 
+from cleanup_orchestrator.cloud.projects import Project
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain.base import (
@@ -29,6 +31,9 @@ PROBES = 20
 #: Probes while the worker relies on an earlier check, and the seconds for which it does.
 _FEW, _RELY = 2, 60
 
+#: Before the serial in the evidence: a deletion whose driver was another one at its drain has no such evidence.
+_SERIAL = "fence serial "
+
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
 _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every Keystone"
 
@@ -47,22 +52,30 @@ class Fence(Driver):
         found = project.fence
         if found not in (None, context.deletion_id):
             raise NotHeld(
-                f"project {context.project_id} has the fence of deletion {found}: cancel that one; if there is no such "
-                f"deletion any more, set the project's option {protocol.FENCE_OPTION} to null"
+                f"project {context.project_id} has the fence of deletion {found}: cancel that deletion; if it does not "
+                f"exist, an admin has to set the project's option {protocol.FENCE_OPTION} to null"
             )
         context.record_intent(PROJECT_FENCED, {"fence": context.deletion_id})
         try:
             context.projects.set_fence(context.project_id, context.deletion_id)
         except ka_exceptions.BadRequest as error:
             raise NotHeld(f"this Keystone has no token fence ({error.message}): {_INSTALL}") from error
+        except ka_exceptions.Forbidden as error:
+            raise NotHeld(
+                f"Keystone does not let the orchestrator set a fence ({error.message}): {_CHECK_USER}"
+            ) from error
+        fenced = context.projects.get_uncached(context.project_id)
+        if not fenced.fence_serial:
+            raise NotHeld(f"a Keystone process has an older release of this package, or none: {_INSTALL}")
+        evidence = _evidence(fenced)
         if not project.enabled:
             text = "the project is disabled: its fence is set, and cannot be seen to hold until it is enabled"
-            return Result(False, str(Reason.NO_PROJECT_TOKEN), text)
+            return Result(False, str(Reason.NO_PROJECT_TOKEN), text, evidence)
         time.sleep(protocol.FENCE_MAX_AGE)
         problem = _problem(context)
         if problem:
             raise NotHeld(problem)
-        return Result(True, message="the project has a token fence, seen over new connections")
+        return Result(True, message="the project has a token fence, seen over new connections", evidence=evidence)
 
     def held(self, context: DrainContext) -> bool:
         """Return whether the fence is effective in each Keystone process that answers.
@@ -72,12 +85,19 @@ class Fence(Driver):
         return not _problem(context)
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Return whether the project still has the fence.
+        """Return whether the project had the fence without interruption.
 
-        No token can show it once the project is disabled. Only this deletion sets this fence, so a fence that is still
-        there was there all the time.
+        No token can show it once the project is disabled.
         """
-        return context.projects.get_uncached(context.project_id).fence == context.deletion_id
+        return _is_unchanged(context, context.projects.get_uncached(context.project_id))
+
+    def held_until_removed(self, context: DrainContext, project: Project) -> bool:
+        """Return whether the project had the fence without interruption."""
+        return _is_unchanged(context, project)
+
+    def removal_headers(self, context: DrainContext) -> Mapping[str, str]:
+        """Return the header with the serial: Keystone compares it once more before the delete."""
+        return {protocol.SERIAL_HEADER: context.evidence.removeprefix(_SERIAL)}
 
     def close(self, context: DrainContext) -> Result:
         """Disable the project.
@@ -98,6 +118,16 @@ class Fence(Driver):
             raise NotHeld(f"a user enabled project {context.project_id} again while it was being disabled")
         check_shared_cache(context)
         return Result(True, message="the project is disabled")
+
+
+def _evidence(project: Project) -> str:
+    """Return the serial of the fence, which only Keystone changes: with each change of the fence."""
+    return f"{_SERIAL}{project.fence_serial}"
+
+
+def _is_unchanged(context: DrainContext, project: Project) -> bool:
+    """Return whether the fence is the one that the deletion relies on, and not one that was set again since."""
+    return project.fence == context.deletion_id and _evidence(project) == context.evidence
 
 
 def _problem(context: DrainContext) -> str:

@@ -1,11 +1,11 @@
 """The token fence: refuses tokens for fenced projects.
 
-No token for a fenced project is issued or validated, except for the orchestrator's users.
+No token for a fenced project is issued or validated, except for the orchestrator's user and the deletion's janitor.
 
 The fence is a project option in Keystone's database (:data:`protocol.FENCE_OPTION`). A PATCH of the project sets and
-lifts it, and it disappears with the project. Every process keeps a copy of the set of fenced projects. A decision needs
-a copy that is not older than ``MAX_AGE``. A process that cannot read the set refuses every project-scoped token
-with 503.
+lifts it, and it disappears with the project; the module ``guard`` tells who may do that. Every process keeps a copy of
+the set of fenced projects. A decision needs a copy that is not older than ``MAX_AGE``. A process that cannot read the
+set refuses every project-scoped token with 503.
 
 Tokens are checked at Keystone's token provider, above its caches. All ways to log in (password, application credential,
 trust, EC2, OAuth, federation, ...) use the token provider.
@@ -18,7 +18,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -49,8 +49,15 @@ class Unknown(Exception):
     """The set of fenced projects is not known now."""
 
 
-#: The fences: the id of the deletion, by project id.
-Fences = Mapping[str, str]
+class Fenced(NamedTuple):
+    """The fence of one project."""
+
+    deletion_id: str
+    janitor_id: str = ""  #: the user, besides the orchestrator's, that it does not stop
+
+
+#: The fences by project id.
+Fences = Mapping[str, Fenced]
 
 
 class Reading(NamedTuple):
@@ -166,35 +173,49 @@ class Reader:
         self._broken = error is not None
 
 
+def is_password_login(token: Any) -> bool:
+    """Return whether a token was issued for a user's password alone.
+
+    The orchestrator logs in this way for each project. A token that a service made of the orchestrator's token (with
+    the method ``token``, a trust, an application credential, an EC2 credential, OAuth) is no such token.
+
+    :param token: Keystone's ``TokenModel``
+    """
+    derived = ("trust_id", "application_credential_id", "access_token_id", "oauth2_credential_id", "is_federated")
+    return list(token.methods or ()) == ["password"] and not any(getattr(token, name, None) for name in derived)
+
+
 class Fence:
     """Decides about tokens. Has one :class:`Reader` for each process.
 
     :param read: see :class:`Reader`
-    :param user_ids: ids of the orchestrator's user and the janitor, which are exempt
+    :param user_id: id of the orchestrator's user, which no fence stops
     """
 
-    def __init__(self, read: Callable[[], Fences], user_ids: Collection[str], interval: float, max_age: float) -> None:
+    def __init__(self, read: Callable[[], Fences], user_id: str, interval: float, max_age: float) -> None:
         self._make = functools.partial(Reader, read, interval, max_age)
-        self._user_ids = frozenset(user_ids)
+        self._user_id = user_id
         self._readers: dict[int, Reader] = {}
 
-    def stops(
-        self, user_id: str | None, project_id: str | None, canary: str | None = None, rescoped: bool = False
-    ) -> bool:
-        """Return whether a token of this user for this project is refused.
+    def stops(self, token: Any, canary: str | None = None) -> bool:
+        """Return whether a token is refused.
 
-        A rescoped token of an exempt user is refused, too. The orchestrator logs in with its credentials for each
-        project. A service that holds its token for one project must not reach another project.
+        The orchestrator's user is exempt with a token that it got with its password. A service that holds its token for
+        one project must not reach another project. The janitor of a deletion is exempt for the project of that deletion
+        only, so that a token that a service made of its token reaches no other project either.
 
+        :param token: Keystone's ``TokenModel``
         :param canary: id of a deletion whose fence also stops the exempt users
-        :param rescoped: whether the token was issued for a token of another scope
         :raises Unknown: if it is not known whether the project is fenced
         """
-        exempt = user_id in self._user_ids and not rescoped
-        if not project_id or (exempt and canary is None):
+        exempt = token.user_id == self._user_id and is_password_login(token)
+        if not token.project_id or (exempt and canary is None):
             return False
-        fence = self._reader().fences().get(project_id)
-        return fence is not None and (not exempt or fence == canary)
+        fence = self._reader().fences().get(token.project_id)
+        if fence is None:
+            return False
+        exempt = exempt or bool(fence.janitor_id and token.user_id == fence.janitor_id)
+        return not exempt or fence.deletion_id == canary
 
     def _reader(self) -> Reader:
         # Servers fork after they have loaded the application, some without Python's fork hooks. A child must not
@@ -204,8 +225,18 @@ class Fence:
         return reader if reader is not None else self._readers.setdefault(pid, self._make())
 
 
-def register_option() -> None:
-    """Register the fence as a project option.
+_ID = {"type": "string", "pattern": r"^[0-9A-Za-z_-]{1,64}\Z"}
+#: The JSON schemas of the options. Keystone checks them before it checks who may change an option.
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    protocol.FENCE_OPTION: {"type": "string", "pattern": r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"},
+    protocol.JANITOR_OPTION: _ID,
+    protocol.SERIAL_OPTION: {"type": "integer"},
+    protocol.CHANGED_BY_OPTION: _ID,
+}
+
+
+def register_options() -> None:
+    """Register the project options.
 
     Call it before Keystone's schemas are imported: the import freezes them.
 
@@ -214,20 +245,10 @@ def register_option() -> None:
     from keystone.common import resource_options
     from keystone.resource.backends import resource_options as project_options
 
-    def validate(value: object) -> None:
-        if not isinstance(value, str) or not 0 < len(value) <= 64:
-            raise TypeError(f"{protocol.FENCE_OPTION} must be the id of a deletion")
-
     registry = project_options.PROJECT_OPTIONS_REGISTRY
-    if protocol.FENCE_OPTION_ID not in registry.option_ids:
-        registry.register_option(
-            resource_options.ResourceOption(
-                protocol.FENCE_OPTION_ID,
-                protocol.FENCE_OPTION,
-                validator=validate,
-                json_schema_validation={"type": "string", "minLength": 1, "maxLength": 64},
-            )
-        )
+    for name, id_ in protocol.OPTION_IDS.items():
+        if id_ not in registry.option_ids:
+            registry.register_option(resource_options.ResourceOption(id_, name, json_schema_validation=_SCHEMAS[name]))
     from keystone.resource import schema
 
     if protocol.FENCE_OPTION not in schema.project_update["properties"]["options"]["properties"]:
@@ -239,10 +260,16 @@ def read_fences() -> Fences:
     from keystone.common import sql
     from keystone.resource.backends.sql_model import ProjectOption
 
+    ids = (protocol.FENCE_OPTION_ID, protocol.JANITOR_OPTION_ID)
     with sql.session_for_read() as session:
-        columns = ProjectOption.project_id, ProjectOption.option_value
-        rows = session.query(*columns).filter(ProjectOption.option_id == protocol.FENCE_OPTION_ID)
-        return {project_id: str(value) for project_id, value in rows}
+        columns = ProjectOption.project_id, ProjectOption.option_id, ProjectOption.option_value
+        rows = list(session.query(*columns).filter(ProjectOption.option_id.in_(ids)))
+    values = {(project_id, id_): str(value) for project_id, id_, value in rows}
+    return {
+        project_id: Fenced(value, values.get((project_id, protocol.JANITOR_OPTION_ID), ""))
+        for (project_id, id_), value in values.items()
+        if id_ == protocol.FENCE_OPTION_ID
+    }
 
 
 def _confirm(canary: str, response: Any) -> Any:
@@ -266,25 +293,12 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     manager = manager or provider.Manager
     validate, issue = manager.validate_token, manager.issue_token
 
-    def stops(token: Any, canary: str | None = None, rescoped: bool = False) -> bool:
+    def stops(token: Any, canary: str | None = None) -> bool:
         try:
-            return fence.stops(token.user_id, token.project_id, canary, rescoped)
+            return fence.stops(token, canary)
         except Unknown as error:
             LOG.debug("refused with 503: %s", error)
             raise exception.ServiceUnavailable("The projects with a token fence cannot be read now.") from error
-
-    def is_rescoped(self: Any, token: Any) -> bool:
-        """Return whether a token was issued for a token of another scope.
-
-        Returns True if that is not known.
-        """
-        if "token" not in (token.methods or ()):
-            return False
-        try:
-            given = flask.request.get_json()["auth"]["identity"]["token"]["id"]
-            return bool(validate(self, given).project_id != token.project_id)
-        except Exception:
-            return True
 
     @functools.wraps(validate)
     def validate_token(self: Any, token_id: Any, *args: Any, **kwargs: Any) -> Any:
@@ -299,9 +313,9 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
 
     @functools.wraps(issue)
     def issue_token(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # The token is issued but not returned yet: it has the user and the project, whatever the way to log in.
+        # The token is issued but not returned yet: it has the user, the project and the way to log in.
         token = issue(self, *args, **kwargs)
-        if stops(token, rescoped=is_rescoped(self, token)):
+        if stops(token):
             raise exception.Unauthorized(f"Project {token.project_id} is being deleted: it has a token fence.")
         return token
 

@@ -16,16 +16,9 @@ OPTS: dict[str, list[cfg.Opt]] = {
         cfg.StrOpt(
             "user_id",
             default="",
-            help="Id of the user that cleanup-orchestrator logs in as ([orchestrator] in its configuration). Its "
-            "tokens are valid for fenced projects, and its final DELETE of a project is not intercepted. Required.",
-        ),
-        cfg.StrOpt(
-            "janitor_user_id",
-            default="",
-            help="Id of the janitor's user ([janitor] in cleanup-orchestrator's configuration). Its tokens are "
-            "valid for fenced projects, too; it has no other privilege. If this is empty, there is no janitor, and "
-            "no stack and no cluster of a fenced project can be deleted. In a cloud with Trove or Tacker, no project "
-            "can be deleted if [janitor] is configured and this is empty.",
+            help="Id of the user that cleanup-orchestrator logs in as, with a password ([orchestrator] in its "
+            "configuration). Its tokens are valid for fenced projects, only this user sets fences, and its final "
+            "DELETE of a project is not intercepted. Required.",
         ),
     ]
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cleanup_orchestrator.keystone import fence, options, pipeline, protocol
+from cleanup_orchestrator.keystone import fence, guard, options, pipeline, protocol
 
 
 class NotConfigured(Exception):
@@ -36,20 +36,21 @@ def _import_keystone() -> Any:
 
 
 def _load() -> Any:
-    fence.register_option()
+    fence.register_options()
     import keystone.conf
 
     conf = keystone.conf.CONF
     options.register(conf)
     application = _import_keystone()
     group = conf[protocol.GROUP]
-    if not (group.user_id or "").strip():
+    user_id = (group.user_id or "").strip()
+    if not user_id:
         raise NotConfigured(
             f"[{protocol.GROUP}] user_id is empty in keystone.conf: set it to the id of the orchestrator's user "
             "(openstack user show -c id), or serve keystone.wsgi.api:application"
         )
-    user_ids = {user_id for user_id in (group.user_id.strip(), (group.janitor_user_id or "").strip()) if user_id}
-    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, group.fence_interval, fence.MAX_AGE))
+    fence.guard_tokens(fence.Fence(fence.read_fences, user_id, group.fence_interval, fence.MAX_AGE))
+    guard.install(user_id)
     pipeline.install(application)
     return application
 

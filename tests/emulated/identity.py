@@ -8,14 +8,21 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.keystone import guard, protocol
 from tests.emulated.http import Request, Response
 from tests.emulated.service import Call, Place, Refusal, Service, candidates
 from tests.emulated.state import Kind, Row, Touch
 from tests.emulated.tables import WITH_PROJECT
 
 DOMAIN = "default"
-TITLES = {400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
+TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    409: "Conflict",
+}
 UNAUTHENTICATED = "The request you have made requires authentication."
 
 
@@ -122,7 +129,17 @@ class Identity(Service):
         if project is None or not project.enabled:
             return False
         fence = project.options.get(protocol.FENCE_OPTION)
-        return fence is None or (user == self.cloud.orchestrator_id and canary != fence)
+        exempt = (self.cloud.orchestrator_id, project.options.get(protocol.JANITOR_OPTION))
+        return fence is None or (user in exempt and canary != fence)
+
+    def _caller(self, call: Call) -> guard.Caller:
+        """The caller, for the checks of the package: every caller of Keystone is an admin here."""
+        return guard.Caller(call.token.user, call.token.user == self.cloud.orchestrator_id, lambda: True)
+
+    @staticmethod
+    def _check(refusal: guard.Refusal | None) -> None:
+        if refusal is not None:
+            raise Refusal(refusal.status, refusal.message)
 
     # -- requests
     def answer(self, call: Call) -> Response:
@@ -283,9 +300,13 @@ class Identity(Service):
     def _update(self, call: Call, project: Project) -> Response:
         values = call.request.json()["project"]
         options = values.get("options", {})
-        known = {"immutable"} | ({protocol.FENCE_OPTION} if self.fences else set())
+        known = {"immutable", *(protocol.OPTION_IDS if self.fences else ())}
         if unknown := set(options) - known:
             raise Refusal(400, f"Invalid input for field/attribute options: {sorted(unknown)} was unexpected")
+        if self.fences:
+            self._check(guard.update(values, project.options, self._caller(call)))
+            clock = int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
+            options = guard.next_options(options, project.options, self._caller(call), clock)
         below = [p for p in self.projects.values() if p.parent_id == project.id and p.enabled]
         if values.get("enabled") is False and below:
             raise Refusal(403, f"Cannot disable project {project.id} since its subtree contains enabled projects.")
@@ -300,6 +321,10 @@ class Identity(Service):
             raise Refusal(403, f"Cannot delete the project {project.id} since it is not a leaf in the hierarchy.")
         if project.options.get("immutable"):
             raise Refusal(403, f"Cannot delete project {project.id}: it is immutable.")
+        headers = call.request.headers
+        names = (protocol.FINAL_HEADER, protocol.SERIAL_HEADER)
+        sent = {name: headers[name.lower()] for name in names if name.lower() in headers}
+        self._check(guard.delete(project.id, {project.id: project.options}, self._caller(call), sent))
         del self.projects[project.id]
         self.grants.pop(project.id, None)
         self.endpoint_filters.pop(project.id, None)
@@ -316,6 +341,8 @@ class Identity(Service):
             raise Refusal(404, f"Could not find {actor.removesuffix('s')} {id_}, or role {role}.")
         grants, grant = self.grants.setdefault(project.id, set()), (actor, id_, role)
         method = call.request.method
+        if method in ("PUT", "DELETE"):
+            self._check(guard.change(project.options, self._caller(call)))
         if method == "PUT":
             grants.add(grant)
             call.touched.append(Touch("made", "identity.grant", f"{id_}/{role}", project.id))

@@ -35,12 +35,13 @@ def grant(who, role="member", actor="users"):
 class Keystone:
     """One project; what is done to it is written down in ``did``, with what was intended before."""
 
-    def __init__(self, *grants, members=(), enabled=True, fence=None):
+    def __init__(self, *grants, members=(), enabled=True, fence=None, serial=7):
         self.grants, self.others = list(grants), set(members)
         self.enabled, self.fence, self.did, self.broken = enabled, fence, [], set()
+        self.serial = serial
 
     def get_uncached(self, project_id):
-        return Project(project_id, "P", "dom", self.enabled, fence=self.fence)
+        return Project(project_id, "P", "dom", self.enabled, fence=self.fence, fence_serial=self.serial)
 
     def grant(self, _project_id, actor, who, role):
         if who in self.broken:
@@ -57,6 +58,7 @@ class Keystone:
 
     def set_fence(self, _project_id, fence):
         self.did.append(("fence", fence))
+        self.serial += bool(self.serial) and fence != self.fence
         self.fence = fence
 
     def assignments(self, project_id):
@@ -72,9 +74,9 @@ class Keystone:
     def inherited_groups(self, _project_id):
         return ()
 
-    def ground(self, clouds=None):
+    def ground(self, clouds=None, evidence=""):
         record_intent = lambda type_, data: self.did.append(("intend", type_, *data.values()))  # noqa: E731
-        return drain.DrainContext("d", "p", "me", clouds, self, lambda *_: None, record_intent)
+        return drain.DrainContext("d", "p", "me", clouds, self, lambda *_: None, record_intent, evidence=evidence)
 
 
 # --------------------------------------------------------------------------------------------------------- in reverse
@@ -261,6 +263,38 @@ def test_a_fence_is_written_down_before_it_is_set():
     keystone = Keystone()
     assert Fence().drain(keystone.ground(Fenced())).full
     assert keystone.did == [("intend", drain.PROJECT_FENCED, "d"), ("fence", "d")]
+
+
+def test_the_evidence_of_a_fence_is_its_serial_and_the_delete_names_it():
+    keystone = Keystone()
+    evidence = Fence().drain(keystone.ground(Fenced())).evidence
+    assert evidence == "fence serial 8"
+    assert Fence().removal_headers(keystone.ground(evidence=evidence)) == {protocol.SERIAL_HEADER: "8"}
+    assert Fence().drain(keystone.ground(Fenced())).evidence == evidence, "it was there already"
+
+
+def test_a_keystone_that_counts_no_changes_of_the_fence_has_no_fence():
+    with pytest.raises(drain.NotHeld, match="older release"):
+        Fence().drain(Keystone(serial=0).ground(Fenced()))
+
+
+@pytest.mark.parametrize(
+    ("fence", "serial", "evidence", "held"),
+    [
+        ("d", 8, "fence serial 8", True),
+        ("d", 9, "fence serial 8", False),  # lifted, and set again
+        ("d", 8, "fence serial 80", False),
+        ("d", 8, "", False),  # no fence was set by this driver
+        ("d", 8, "8", False),
+        (None, 8, "fence serial 8", False),
+        ("another", 8, "fence serial 8", False),
+    ],
+)
+def test_a_fence_that_was_changed_since_the_drain_is_another_fence(fence, serial, evidence, held):
+    keystone = Keystone(fence=fence, serial=serial, enabled=False)
+    context = keystone.ground(Fenced(), evidence)
+    assert Fence().held_until_closed(context) is held
+    assert Fence().held_until_removed(context, keystone.get_uncached("p")) is held
 
 
 def test_the_fence_of_another_deletion_is_left_alone():

@@ -1,6 +1,7 @@
 """The token fence's knowledge: how old it may be, and what happens when there is none. Keystone itself: tests/cloud."""
 
 import os
+import types
 
 import pytest
 
@@ -34,7 +35,7 @@ class Database:
 
     def read(self):
         self.reads += 1
-        found = dict(self.fences)
+        found = {project: fence.Fenced(deletion) for project, deletion in self.fences.items()}
         if self.takes:
             scheduler.active().sleep(self.takes)
         self.open.wait()
@@ -44,7 +45,12 @@ class Database:
 
 
 def fenced_by(database, interval=INTERVAL, max_age=MAX_AGE):
-    return fence.Fence(database.read, {OURS}, interval, max_age)
+    return fence.Fence(database.read, OURS, interval, max_age)
+
+
+def token(user_id, project_id):
+    """A token that a user got with a password."""
+    return types.SimpleNamespace(user_id=user_id, project_id=project_id, methods=["password"])
 
 
 class Asked:
@@ -53,13 +59,13 @@ class Asked:
     def __init__(self, time, database, **how):
         self.time, self.fence = time, fenced_by(database, **how)
 
-    def stops(self, *args, **how):
-        return self.time.call(lambda: self.fence.stops(*args, **how))
+    def stops(self, token, **how):
+        return self.time.call(lambda: self.fence.stops(token, **how))
 
     def says(self):
         """Return the answer for the project: whether it stops a token, or ``unknown``."""
         try:
-            return self.stops(USER, PROJECT)
+            return self.stops(token(USER, PROJECT))
         except fence.Unknown:
             return "unknown"
 
@@ -71,38 +77,38 @@ def asked(time):
 
 def test_a_fenced_project_s_tokens_are_stopped_and_no_other_s(asked):
     made = asked(Database(project=DELETION))
-    assert made.stops(USER, PROJECT)
-    assert not made.stops(USER, OTHER)
+    assert made.stops(token(USER, PROJECT))
+    assert not made.stops(token(USER, OTHER))
 
 
 def test_the_orchestrator_s_user_is_let_through():
-    assert not fenced_by(Database(project=DELETION)).stops(OURS, PROJECT)
+    assert not fenced_by(Database(project=DELETION)).stops(token(OURS, PROJECT))
 
 
 def test_a_canary_stops_the_orchestrator_s_user_by_the_fence_that_it_names_and_by_no_other(asked):
     made = asked(Database(project=DELETION))
-    assert made.stops(OURS, PROJECT, canary=DELETION)
-    assert not made.stops(OURS, PROJECT, canary="deletion-2")
-    assert not made.stops(OURS, OTHER, canary=DELETION)
+    assert made.stops(token(OURS, PROJECT), canary=DELETION)
+    assert not made.stops(token(OURS, PROJECT), canary="deletion-2")
+    assert not made.stops(token(OURS, OTHER), canary=DELETION)
 
 
 @pytest.mark.parametrize("canary", ["", "deletion-2", "1"])
 def test_a_canary_lets_no_other_user_through(asked, canary):
-    assert asked(Database(project=DELETION)).stops(USER, PROJECT, canary=canary)
+    assert asked(Database(project=DELETION)).stops(token(USER, PROJECT), canary=canary)
 
 
 @pytest.mark.parametrize("project_id", [None, ""])
 def test_tokens_without_a_project_need_no_knowledge(project_id):
     database = Database()
     database.error = OSError("the database is away")
-    assert not fenced_by(database).stops(USER, project_id)
+    assert not fenced_by(database).stops(token(USER, project_id))
     assert database.reads == 0
 
 
 def test_tokens_of_the_orchestrator_pass_without_a_reading():
     database = Database()
     database.error = OSError("the database is away")
-    assert not fenced_by(database).stops(OURS, PROJECT)
+    assert not fenced_by(database).stops(token(OURS, PROJECT))
     assert database.reads == 0
 
 
@@ -123,7 +129,7 @@ def test_a_request_normally_reads_nothing_itself(time, asked):
     made = asked(database)
     for _ in range(1000):
         time.sleep(0.01)
-        made.stops(USER, PROJECT)
+        made.stops(token(USER, PROJECT))
     assert database.reads == pytest.approx(10 / INTERVAL, abs=1), "one reading in each interval"
 
 
@@ -163,7 +169,7 @@ def test_a_source_that_hangs_keeps_no_request_waiting_longer_than_knowledge_may_
     def ask():
         began = time.now
         with pytest.raises(fence.Unknown):
-            made.fence.stops(USER, PROJECT)
+            made.fence.stops(token(USER, PROJECT))
         took.append(time.now - began)
 
     time.run(*[ask] * 8)
@@ -203,7 +209,7 @@ def test_a_failure_that_began_before_the_request_is_no_answer_to_it(time, asked)
 
     def first():
         with pytest.raises(fence.Unknown):
-            made.fence.stops(USER, PROJECT)
+            made.fence.stops(token(USER, PROJECT))
 
     waits = time.start(first)
     time.sleep(0.1)
@@ -253,13 +259,13 @@ def test_a_reader_thread_that_ended_is_replaced(time, asked):
 def test_a_forked_process_knows_for_itself():
     """Its parent's thread is not there, and its parent's knowledge gets old. With threads of the operating system."""
     fences = {}
-    made = fence.Fence(lambda: dict(fences), {OURS}, 60, 600)
-    assert not made.stops(USER, PROJECT)
+    made = fence.Fence(lambda: {project: fence.Fenced(one) for project, one in fences.items()}, OURS, 60, 600)
+    assert not made.stops(token(USER, PROJECT))
     if (pid := os.fork()) == 0:
         fences[PROJECT] = DELETION
-        os._exit(0 if made.stops(USER, PROJECT) else 1)
+        os._exit(0 if made.stops(token(USER, PROJECT)) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert not made.stops(USER, PROJECT)
+    assert not made.stops(token(USER, PROJECT))
 
 
 @pytest.mark.parametrize("time", range(examples(10)), indirect=True)
@@ -292,7 +298,7 @@ def test_no_decision_uses_an_old_reading_for_any_behaviour_of_the_source(time):
     def ask():
         while not over.is_set():
             try:
-                answer = made.stops(USER, PROJECT)
+                answer = made.stops(token(USER, PROJECT))
             except fence.Unknown:
                 answer = "unknown"
             said[answer] += 1

@@ -7,9 +7,9 @@ import pytest
 
 from cleanup_orchestrator.keystone import fence as fencing
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.keystone.fence import Fence, Reader, Reading, Unknown
+from cleanup_orchestrator.keystone.fence import Fence, Fenced, Reader, Reading, Unknown
 
-FENCES = {"p": "deletion"}
+FENCES = {"p": Fenced("deletion", "janitor")}
 
 
 class Known:
@@ -34,9 +34,14 @@ def clock(monkeypatch):
 
 
 def made(monkeypatch, fences=FENCES):
-    fence, reader = Fence(lambda: fences, {"me", "janitor"}, 0.2, 0.9), Known(fences)
+    fence, reader = Fence(lambda: fences, "me", 0.2, 0.9), Known(fences)
     monkeypatch.setattr(fence, "_reader", lambda: reader)
     return fence, reader
+
+
+def token(user, project_id, methods=("password",), **fields):
+    """A token as Keystone's ``TokenModel`` shows it."""
+    return types.SimpleNamespace(user_id=user, project_id=project_id, methods=list(methods), **fields)
 
 
 @pytest.mark.parametrize(
@@ -53,19 +58,58 @@ def made(monkeypatch, fences=FENCES):
         ("me", "q", "deletion", False),
         ("janitor", "p", None, False),
         ("janitor", "p", "deletion", True),
+        ("janitor of another deletion", "p", None, True),
+        ("", "p", None, True),
         (None, "p", None, True),
     ],
 )
 def test_which_tokens_are_stopped(monkeypatch, user, project_id, canary, stopped):
     fence, _ = made(monkeypatch)
-    assert fence.stops(user, project_id, canary) is stopped
+    assert fence.stops(token(user, project_id), canary) is stopped
 
 
-@pytest.mark.parametrize("user", ["me", "janitor"])
-def test_a_fence_stops_every_user_with_a_rescoped_token(monkeypatch, user):
+@pytest.mark.parametrize("user", ["u", "", None])
+def test_a_fence_without_a_janitor_lets_no_other_user_through(monkeypatch, user):
+    fence, _ = made(monkeypatch, {"p": Fenced("deletion")})
+    assert fence.stops(token(user, "p"))
+
+
+#: Tokens that a service can make of a token of the orchestrator, and ways to log in that it does not use.
+DERIVED = {
+    "a token of another scope": {"methods": ["password", "token"]},
+    "only a token": {"methods": ["token"]},
+    "EC2": {"methods": ["ec2credential"]},
+    "EC2, in a release that forgets the method": {"methods": []},
+    "no method": {"methods": None},
+    "an application credential": {"methods": ["application_credential"], "application_credential_id": "a"},
+    "a trust": {"trust_id": "t"},
+    "OAuth1": {"methods": ["oauth1"], "access_token_id": "a"},
+    "OAuth2": {"oauth2_credential_id": "o"},
+    "federation": {"is_federated": True},
+    "external": {"methods": ["external"]},
+    "two factors": {"methods": ["password", "totp"]},
+}
+
+
+@pytest.mark.parametrize("how", DERIVED)
+def test_a_fence_stops_the_orchestrator_with_any_token_but_that_of_its_password(monkeypatch, how):
     fence, _ = made(monkeypatch)
-    assert fence.stops(user, "p", rescoped=True)
-    assert not fence.stops(user, "q", rescoped=True)
+    derived = token("me", "p")
+    vars(derived).update(DERIVED[how])
+    assert fence.stops(derived)
+    derived.project_id = "q"
+    assert not fence.stops(derived)
+
+
+@pytest.mark.parametrize("how", DERIVED)
+def test_a_janitor_has_its_own_project_with_any_token_and_no_other(monkeypatch, how):
+    """Heat acts through a trust of the janitor."""
+    fence, _ = made(monkeypatch, FENCES | {"r": Fenced("another", "another janitor")})
+    derived = token("janitor", "p")
+    vars(derived).update(DERIVED[how])
+    assert not fence.stops(derived)
+    derived.project_id = "r"
+    assert fence.stops(derived)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +117,15 @@ def test_a_fence_stops_every_user_with_a_rescoped_token(monkeypatch, user):
 )
 def test_what_needs_no_knowledge_is_let_through_without_any(monkeypatch, user, project_id, canary):
     fence, reader = made(monkeypatch, None)
-    assert not fence.stops(user, project_id, canary)
+    assert not fence.stops(token(user, project_id), canary)
     assert reader.asked == 0
 
 
-@pytest.mark.parametrize(("user", "canary"), [("u", None), ("u", "deletion"), ("me", "deletion")])
+@pytest.mark.parametrize(("user", "canary"), [("u", None), ("u", "deletion"), ("me", "deletion"), ("janitor", None)])
 def test_not_to_know_is_not_to_let_through(monkeypatch, user, canary):
     fence, _ = made(monkeypatch, None)
     with pytest.raises(Unknown):
-        fence.stops(user, "p", canary)
+        fence.stops(token(user, "p"), canary)
 
 
 # --------------------------------------------------------------------------------------------------------- the reader
@@ -192,7 +236,7 @@ def keystone(monkeypatch):
         "keystone.token.provider": provider,
         "flask": types.SimpleNamespace(
             has_request_context=lambda: True,
-            request=types.SimpleNamespace(headers=headers, get_json=lambda: headers["body"]),
+            request=types.SimpleNamespace(headers=headers),
             after_this_request=lambda change: headers.setdefault("changes", []).append(change),
         ),
     }
@@ -226,24 +270,13 @@ def test_tokens_of_a_fenced_project_are_neither_issued_nor_valid(monkeypatch, ke
     assert manager.validate_token("me/p").user_id == "me"
 
 
-@pytest.mark.parametrize(
-    ("body", "refused"),
-    [
-        ({"auth": {"identity": {"token": {"id": "janitor/p"}}}}, False),  # as services do that have a user's token
-        ({"auth": {"identity": {"token": {"id": "janitor/q"}}}}, True),
-        ({"auth": {"identity": {}}}, True),
-        (None, True),
-    ],
-)
-def test_a_janitor_token_for_one_project_gives_no_token_for_another(monkeypatch, keystone, body, refused):
+def test_a_token_that_a_service_made_of_the_orchestrator_s_token_is_neither_issued_nor_valid(monkeypatch, keystone):
     manager = guarded(made(monkeypatch)[0])
-    keystone["body"] = body
-    assert manager.issue_token("janitor/p").project_id == "p"  # by password
-    if refused:
-        with pytest.raises(Unauthorized):
-            manager.issue_token("janitor/p/token")
-    else:
-        assert manager.issue_token("janitor/p/token").project_id == "p"
+    with pytest.raises(Unauthorized):
+        manager.issue_token("me/p/password/token")
+    with pytest.raises(TokenNotFound):
+        manager.validate_token("me/p/password/token")
+    assert manager.issue_token("me/q/password/token").project_id == "q"
 
 
 def test_the_canary_is_read_from_the_request(monkeypatch, keystone):

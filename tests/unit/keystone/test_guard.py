@@ -1,0 +1,259 @@
+"""Who may change a fence, and what others may change in a fenced project: decisions. Keystone itself: tests/cloud."""
+
+import sys
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.keystone import guard
+from cleanup_orchestrator.keystone.guard import Caller
+from cleanup_orchestrator.keystone.protocol import (
+    CHANGED_BY_OPTION,
+    FENCE_OPTION,
+    FINAL_HEADER,
+    JANITOR_OPTION,
+    SERIAL_HEADER,
+    SERIAL_OPTION,
+)
+
+D, OTHER_D = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+ORCHESTRATOR = Caller("orchestrator", True)
+ADMIN = Caller("admin", is_admin=lambda: True)
+MANAGER = Caller("domain manager")
+CALLERS = {"orchestrator": ORCHESTRATOR, "admin": ADMIN, "manager": MANAGER}
+FREE: dict = {}
+LIFTED = {SERIAL_OPTION: 8, CHANGED_BY_OPTION: "orchestrator"}
+FENCED = {FENCE_OPTION: D, SERIAL_OPTION: 7, CHANGED_BY_OPTION: "orchestrator"}
+
+
+def status(refusal):
+    return refusal.status if refusal else 200
+
+
+def option(**values):
+    return {"options": values}
+
+
+#: What is changed, in which state, and the answer to the orchestrator, an admin and a domain manager.
+UPDATES = {
+    "a fence is set": (option(cleanup_fence=D), FREE, (200, 403, 403)),
+    "a fence is set again": (option(cleanup_fence=D), LIFTED, (200, 403, 403)),
+    "a fence is lifted": (option(cleanup_fence=None), FENCED, (200, 200, 403)),
+    "there is no fence to lift": (option(cleanup_fence=None), FREE, (200, 200, 200)),
+    "a fence is replaced": (option(cleanup_fence=OTHER_D), FENCED, (200, 403, 403)),
+    "a fence is lifted, and the project enabled": (
+        {"enabled": True, **option(cleanup_fence=None)},
+        FENCED,
+        (200, 200, 403),
+    ),
+    "a fence is lifted, and the serial set back": (
+        option(cleanup_fence=None, cleanup_fence_serial=1),
+        FENCED,
+        (403, 403, 403),
+    ),
+    "a fence is lifted, and a janitor set": (option(cleanup_fence=None, cleanup_janitor="m"), FENCED, (200, 403, 403)),
+    "a janitor is set": (option(cleanup_janitor="m"), FREE, (200, 403, 403)),
+    "a janitor is set behind the fence": (option(cleanup_janitor="m"), FENCED, (200, 403, 403)),
+    "the serial is set": (option(cleanup_fence_serial=1), FREE, (403, 403, 403)),
+    "the serial is removed": (option(cleanup_fence_serial=None), LIFTED, (403, 403, 403)),
+    "the author is set": (option(cleanup_fence_changed_by="m"), FREE, (403, 403, 403)),
+    # Clients send back what they read, and Keystone itself does when a tag is removed.
+    "everything is sent back": ({"tags": [], "options": FENCED}, FENCED, (200, 409, 409)),
+    "everything is sent back later": ({"tags": [], "options": LIFTED}, LIFTED, (200, 200, 200)),
+    "enabled": ({"enabled": True}, FENCED, (200, 409, 409)),
+    "disabled": ({"enabled": False}, FENCED, (200, 409, 409)),
+    "immutable": (option(immutable=True), FENCED, (200, 409, 409)),
+    "tags": ({"tags": ["x"]}, FENCED, (200, 409, 409)),
+    "no option": ({"options": {}}, FENCED, (200, 409, 409)),
+    "a description": ({"description": "x"}, FENCED, (200, 200, 200)),
+    "all of it without a fence": ({"enabled": False, "tags": ["x"], **option(immutable=True)}, FREE, (200, 200, 200)),
+    "all of it after a fence": ({"enabled": False, "tags": ["x"], **option(immutable=True)}, LIFTED, (200, 200, 200)),
+}
+
+
+@pytest.mark.parametrize("what", UPDATES)
+def test_who_may_change_a_project(what):
+    change, options, expected = UPDATES[what]
+    assert tuple(status(guard.update(change, options, caller)) for caller in CALLERS.values()) == expected
+
+
+@pytest.mark.parametrize(("options", "expected"), [(FREE, (200, 200, 200)), (FENCED, (200, 409, 409))])
+def test_who_may_change_role_assignments(options, expected):
+    assert tuple(status(guard.change(options, caller)) for caller in CALLERS.values()) == expected
+
+
+@pytest.mark.parametrize(
+    ("project", "expected"),
+    [
+        ({"name": "x"}, 200),
+        ({"name": "x", **option(immutable=True)}, 200),
+        ({"name": "x", **option(cleanup_fence=D)}, 403),
+        ({"name": "x", **option(cleanup_janitor="m")}, 403),
+        ({"name": "x", **option(cleanup_fence_serial=9)}, 403),
+    ],
+)
+def test_no_project_begins_with_a_fence(project, expected):
+    assert status(guard.create(project)) == expected
+
+
+FINAL = {FINAL_HEADER: D}
+SERIAL = {**FINAL, SERIAL_HEADER: "7"}
+
+
+@pytest.mark.parametrize(
+    ("fenced", "headers", "expected"),
+    [
+        ({}, {}, (200, 200, 200)),
+        ({"p": LIFTED}, {}, (200, 200, 200)),
+        ({"p": FENCED}, {}, (409, 409, 409)),
+        ({"p": FENCED}, FINAL, (200, 409, 409)),  # with another driver the deletion knows no serial
+        ({"p": FENCED}, SERIAL, (200, 409, 409)),
+        ({"p": FENCED}, {**SERIAL, FINAL_HEADER: OTHER_D}, (409, 409, 409)),
+        ({"p": {**FENCED, SERIAL_OPTION: 8}}, SERIAL, (409, 409, 409)),  # lifted and set again
+        ({"p": LIFTED}, SERIAL, (409, 200, 200)),
+        ({}, SERIAL, (409, 200, 200)),
+        ({"below": FENCED}, {}, (409, 409, 409)),  # p is a domain
+        ({"below": FENCED}, FINAL, (409, 409, 409)),
+    ],
+)
+def test_who_may_delete_a_project_or_a_domain(fenced, headers, expected):
+    assert tuple(status(guard.delete("p", fenced, caller, headers)) for caller in CALLERS.values()) == expected
+
+
+def test_a_refusal_names_the_deletion_and_the_way_out():
+    text = guard.change(FENCED, MANAGER).message
+    assert D in text
+    assert "openstack project deletion" in text
+    assert "{'options': {'cleanup_fence': null}}" in text
+    many = guard.delete("dom", {f"p{i:02}": FENCED for i in range(12)}, ADMIN, {}).message
+    assert "(project p09) and 2 more" in many
+
+
+CLOCK = 1_000
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "stored"),
+    [
+        ({FENCE_OPTION: D}, {}, {FENCE_OPTION: D, SERIAL_OPTION: CLOCK, CHANGED_BY_OPTION: "admin"}),
+        (
+            {FENCE_OPTION: D},
+            {SERIAL_OPTION: 2_000},
+            {FENCE_OPTION: D, SERIAL_OPTION: 2_001, CHANGED_BY_OPTION: "admin"},
+        ),
+        ({FENCE_OPTION: D}, {FENCE_OPTION: D, SERIAL_OPTION: 5}, {FENCE_OPTION: D}),
+        (
+            {FENCE_OPTION: None},
+            {FENCE_OPTION: D, SERIAL_OPTION: 5},
+            {FENCE_OPTION: None, SERIAL_OPTION: CLOCK, CHANGED_BY_OPTION: "admin", JANITOR_OPTION: None},
+        ),
+        ({JANITOR_OPTION: "j"}, {FENCE_OPTION: D}, {JANITOR_OPTION: "j"}),
+        ({"immutable": True, SERIAL_OPTION: 3}, {SERIAL_OPTION: 5}, {"immutable": True}),
+    ],
+)
+def test_each_change_of_a_fence_has_another_serial_and_an_author(wanted, now, stored):
+    assert guard.next_options(wanted, now, ADMIN, CLOCK) == stored
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from([D, OTHER_D, None, "tag"]), st.sampled_from([0, 0, 1, -5]), st.booleans(), st.integers(0, 9)
+    ),
+    max_size=30,
+)
+
+
+@given(CHANGES)
+def test_for_every_history_a_fence_that_was_not_there_all_the_time_has_another_serial(changes):
+    """The clock stands still or goes back, clients send old serials, and another package's options are written."""
+    now, clock, seen, serials = {}, 1_000, {}, []
+    for fence, tick, stale, number in changes:
+        clock += tick
+        wanted = {"immutable": True} if fence == "tag" else {FENCE_OPTION: fence}
+        wanted |= {SERIAL_OPTION: number} if stale else {}
+        before = now.get(FENCE_OPTION)
+        now = {
+            name: value
+            for name, value in (now | guard.next_options(wanted, now, None, clock)).items()
+            if value is not None
+        }
+        if now.get(FENCE_OPTION) != before:
+            assert now[SERIAL_OPTION] not in serials
+            assert now[SERIAL_OPTION] > max(serials, default=0)
+            serials.append(now[SERIAL_OPTION])
+        state = now.get(FENCE_OPTION), now.get(SERIAL_OPTION)
+        assert seen.setdefault(state[1], state[0]) == state[0], "one serial, two states"
+
+
+# ------------------------------------------------------------------------------------------------------- the caller
+@pytest.fixture
+def request_of(monkeypatch):
+    """Return a function that makes a request of Keystone current."""
+    keys = types.SimpleNamespace(AUTH_CONTEXT_ENV="auth", REQUEST_CONTEXT_ENV="request")
+    environ = {}
+    monkeypatch.setitem(sys.modules, "keystone", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "keystone.common", types.SimpleNamespace(authorization=keys, context=keys))
+    flask = types.SimpleNamespace(has_request_context=lambda: True, request=types.SimpleNamespace(environ=environ))
+    monkeypatch.setitem(sys.modules, "flask", flask)
+
+    def make(user_id, methods=("password",), authenticated=True):
+        environ["request"] = types.SimpleNamespace(user_id=user_id, authenticated=authenticated)
+        environ["auth"] = {"token": types.SimpleNamespace(user_id=user_id, methods=list(methods))}
+
+    make.flask = flask
+    return make
+
+
+@pytest.mark.parametrize(
+    ("user_id", "methods", "orchestrator"),
+    [
+        ("me", ["password"], True),
+        ("me", ["password", "token"], False),
+        ("me", ["ec2credential"], False),
+        ("other", ["password"], False),
+    ],
+)
+def test_the_orchestrator_is_its_user_with_a_token_of_its_password(request_of, user_id, methods, orchestrator):
+    request_of(user_id, methods)
+    caller = guard.Guard("me").caller()
+    assert (caller.user_id, caller.orchestrator) == (user_id, orchestrator)
+
+
+def test_a_login_and_a_command_on_the_server_have_no_caller(request_of):
+    request_of("", authenticated=False)
+    assert guard.Guard("me").caller() is None
+    request_of.flask.has_request_context = lambda: False
+    assert guard.Guard("me").caller() is None
+
+
+# --------------------------------------------------------------------------------------------------- the wrapping
+def test_a_method_is_called_only_if_its_check_passes():
+    called = []
+
+    class Manager:
+        def update(self, project_id, project, initiator=None):
+            called.append((project_id, project, initiator))
+            return "done"
+
+    def check(project_id, project):
+        if project == "bad":
+            raise ValueError(project_id)
+
+    guard._check_before(Manager, "update", check, ("project_id", "project"))
+    assert Manager().update("p", project="good", initiator="i") == "done"
+    for call in (lambda: Manager().update("p", "bad"), lambda: Manager().update(project="bad", project_id="p")):
+        with pytest.raises(ValueError, match="p"):
+            call()
+    assert called == [("p", "good", "i")]
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("gone", ("a",)), ("method", ("a", "b"))])
+def test_a_keystone_that_lacks_what_the_guard_needs_does_not_start(name, parameters):
+    class Manager:
+        def method(self, a):
+            pass
+
+    with pytest.raises(guard.Unsupported, match=name):
+        guard._check_before(Manager, name, lambda *_: None, parameters)
