@@ -33,6 +33,7 @@ from cleanup_orchestrator.keystone import protocol
 from tests.cloud.conftest import ROOT, free_port_base
 from tests.cloud.errors import CloudError
 from tests.cloud.flows import Flows, token_of, until_known
+from tests.cloud.identity import Rest
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
@@ -120,18 +121,27 @@ class Orchestrator:
         return texts
 
 
+A_DELETION, ANOTHER = "0a0a0a0a-1111-4111-8111-111111111111", "0b0b0b0b-2222-4222-8222-222222222222"
+
+
+def orchestrator_of(cloud: Cloud) -> Rest:
+    """Return Keystone's API with a token of the orchestrator's user."""
+    return Rest(cloud.auth_url, USER, cloud.site.password, "service")
+
+
 def fence_by_hand(cloud: Cloud, project_id: str, value: str | None, url: str = "") -> None:
-    """Send the PATCH of the manual."""
+    """Set a fence, or lift it, as the orchestrator's user."""
     body = {"project": {"options": {protocol.FENCE_OPTION: value}}}
-    cloud.admin.call("PATCH", f"{url or cloud.auth_url}/projects/{project_id}", body)
+    orchestrator_of(cloud).call("PATCH", f"{url or cloud.auth_url}/projects/{project_id}", body)
 
 
-def rows(cloud: Cloud, project_id: str) -> list[tuple]:
+def rows(cloud: Cloud, project_id: str, *options: str) -> list[tuple]:
+    """Return the rows of a project's options, by default of the fence itself."""
     with sqlite3.connect(cloud.site.database("keystone"), timeout=30) as database:
         query = "SELECT option_id, option_value FROM project_option WHERE project_id = ?"
         found = database.execute(query, (project_id,)).fetchall()
     database.close()
-    return found
+    return [row for row in found if row[0] in (options or (protocol.FENCE_OPTION_ID,))]
 
 
 # ------------------------------------------------------------------------------------------------- what it stops
@@ -199,7 +209,7 @@ def test_a_fenced_project_s_token_opens_nothing_in_keystone_itself(shared):
     """It is refused as the token of a caller, and cannot be exchanged for another token."""
     flows = Flows(shared, only=("password",))
     flows.first_tokens()
-    fence_by_hand(shared, flows.project_id, "a-deletion")
+    fence_by_hand(shared, flows.project_id, A_DELETION)
     time.sleep(protocol.FENCE_MAX_AGE)
     token = flows.tokens["password"]
     for url in shared.keystone_urls:
@@ -220,7 +230,7 @@ def test_users_with_other_projects_keep_their_access_there(shared):
     path = f"/users/{flows.user_id}/roles/{flows.role_id}"
     shared.admin.call("PUT", f"/projects/{other_id}{path}")
     shared.admin.call("PUT", f"/domains/{flows.domain_id}{path}")
-    fence_by_hand(shared, flows.project_id, "a-deletion")
+    fence_by_hand(shared, flows.project_id, A_DELETION)
     time.sleep(protocol.FENCE_MAX_AGE)
     scopes = ("unscoped", {"domain": {"id": flows.domain_id}}, {"project": {"id": other_id}})
     for url, scope in itertools.product(shared.keystone_urls, scopes):
@@ -234,14 +244,14 @@ def test_a_canary_admits_no_user_and_stops_only_the_orchestrator_of_the_named_de
     orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
     base.ensure_access(orchestrator.ground, "admin")
     flows.first_tokens()
-    fence_by_hand(shared, flows.project_id, "this")
+    fence_by_hand(shared, flows.project_id, A_DELETION)
     time.sleep(protocol.FENCE_MAX_AGE)
     own_token, theirs = flows.tokens["the orchestrator"], flows.tokens["password"]
     for url in shared.keystone_urls:
-        for canary, expected in (("this", 404), ("another", 200), ("", 200)):
+        for canary, expected in ((A_DELETION, 404), (ANOTHER, 200), ("", 200)):
             own = flows.validation(url, own_token, **{protocol.CANARY_HEADER: canary})
             assert own.status_code == expected
-            assert own.headers.get(protocol.FENCED_HEADER) == ("this" if expected == 404 else None)
+            assert own.headers.get(protocol.FENCED_HEADER) == (A_DELETION if expected == 404 else None)
             others = flows.validation(url, theirs, **{protocol.CANARY_HEADER: canary})
             assert others.status_code == 404
             assert protocol.FENCED_HEADER not in others.headers
@@ -291,7 +301,7 @@ def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, t
     times: dict[str, list[float]] = {"fence": [], "unfence": []}
     try:
         for round_, (what, value, status) in itertools.product(
-            range(6), (("fence", "a-deletion", 404), ("unfence", None, 200))
+            range(6), (("fence", A_DELETION, 404), ("unfence", None, 200))
         ):
             fence_by_hand(apart, flows.project_id, value, apart.keystone_urls[round_ % 3])
             done = time.monotonic()
@@ -346,7 +356,7 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
     fenced.first_tokens()
     free.first_tokens()
     unscoped = str(token_of(free.login(apart.auth_url, free._password(free.user_id), "unscoped")))
-    fence_by_hand(apart, fenced.project_id, "a-deletion")
+    fence_by_hand(apart, fenced.project_id, A_DELETION)
     time.sleep(protocol.FENCE_MAX_AGE)
 
     def ask(url: str, token: str) -> int:
@@ -391,7 +401,7 @@ def test_a_hundred_requests_at_once_after_an_idle_time_are_all_answered_rightly(
     fenced, free = Flows(apart, only=("password",)), Flows(apart, only=("password",))
     fenced.first_tokens()
     free.first_tokens()
-    fence_by_hand(apart, fenced.project_id, "a-deletion")
+    fence_by_hand(apart, fenced.project_id, A_DELETION)
     time.sleep(protocol.FENCE_MAX_AGE)
     headers = free.admin
 
@@ -438,7 +448,7 @@ def test_the_driver_writes_it_down_first_and_can_be_repeated(shared, project, tm
     "how",
     [
         lambda cloud, project_id: fence_by_hand(cloud, project_id, None),
-        lambda cloud, project_id: fence_by_hand(cloud, project_id, "another-deletion"),
+        lambda cloud, project_id: fence_by_hand(cloud, project_id, ANOTHER),
     ],
     ids=["lifted", "replaced"],
 )
@@ -454,13 +464,13 @@ def test_a_lost_fence_is_noticed(shared, project, tmp_path, how):
 def test_a_fence_of_another_deletion_is_left_alone(shared, project, tmp_path):
     orchestrator = Orchestrator(shared, tmp_path, project)
     base.ensure_access(orchestrator.ground, "admin")
-    fence_by_hand(shared, project, "another-deletion")
-    with pytest.raises(base.NotHeld, match="another-deletion"):
+    fence_by_hand(shared, project, ANOTHER)
+    with pytest.raises(base.NotHeld, match=ANOTHER):
         Fence().drain(orchestrator.ground)
     assert [change.type for change in orchestrator.changes] == [base.GRANT_ADDED]
     orchestrator._record_intent(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
     assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
-    assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, '"another-deletion"')]
+    assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, f'"{ANOTHER}"')]
 
 
 def test_a_disabled_project_is_fenced_and_not_said_to_be_proven(shared, project, tmp_path):
@@ -472,9 +482,9 @@ def test_a_disabled_project_is_fenced_and_not_said_to_be_proven(shared, project,
 
 
 def test_the_fence_goes_with_the_project(shared, project):
-    fence_by_hand(shared, project, "a-deletion")
-    shared.admin.call("DELETE", f"/projects/{project}")
-    assert rows(shared, project) == []
+    fence_by_hand(shared, project, A_DELETION)
+    orchestrator_of(shared).call("DELETE", f"/projects/{project}", headers={protocol.FINAL_HEADER: A_DELETION})
+    assert rows(shared, project, *protocol.OPTION_IDS.values()) == []
 
 
 def test_a_stock_keystone_is_distinguished_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
@@ -525,7 +535,8 @@ def test_a_wrong_user_in_keystone_s_configuration_is_named_as_such(cloud_venv, t
         base.ensure_access(orchestrator.ground, "admin")
         with pytest.raises(base.NotHeld, match="user_id"):
             Fence().drain(orchestrator.ground)
-        assert "lifted the fence" in orchestrator.undo()
+        assert rows(made, project_id) == [], "Keystone lets no other user set a fence"
+        assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
 
 
 def test_keystone_does_not_start_without_knowing_the_orchestrator(cloud_venv, tmp_path_factory):
