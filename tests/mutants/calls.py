@@ -288,16 +288,15 @@ MUTATIONS = (
     Mutation(
         "An empty project id is deleted",
         PROJECTS,
-        '        if not project_id:\n            raise ValueError("an empty project id")\n        try:\n'
-        '            self._identity.delete(f"/projects/{project_id}"',
-        '        try:\n            self._identity.delete(f"/projects/{project_id}"',
+        '        if not project_id:\n            raise ValueError("an empty project id")\n        sent = {',
+        "        sent = {",
         tests("cloud/projects"),
     ),
     Mutation(
         "The removal of a project does not say which deletion it is the end of",
         PROJECTS,
-        "headers={protocol.FINAL_HEADER: deletion_id})",
-        "headers={})",
+        "{**(headers or {}), protocol.FINAL_HEADER: deletion_id}",
+        "{**(headers or {})}",
         tests("cloud/projects"),
     ),
     Mutation(

@@ -4,12 +4,14 @@ from tests.mutants.mutation import Mutation, tests
 
 POLICIES = "cleanup_orchestrator/api/policies.py"
 FENCE = "cleanup_orchestrator/keystone/fence.py"
+GUARD = "cleanup_orchestrator/keystone/guard.py"
 
 BLOCKING = "cleanup_orchestrator/api/blocking.py"
 
 RULES = tests("api/policies")
 BLOCKED = tests("functional/test_api/test_api_blocking")
 FENCED = tests("keystone/fence_decisions")
+GUARDED = tests("keystone/guard")
 
 MUTATIONS = (
     # --------------------------------------------------------------------------------------------------------- the API
@@ -202,29 +204,29 @@ MUTATIONS = (
     Mutation(
         "A token of a fenced project is let through",
         FENCE,
-        "return fence is not None and (not exempt or fence == canary)",
-        "return fence is not None and exempt and fence == canary",
+        "return not exempt or fence.deletion_id == canary",
+        "return exempt and fence.deletion_id == canary",
         FENCED,
     ),
     Mutation(
         "A canary of another deletion stops the orchestrator",
         FENCE,
-        "return fence is not None and (not exempt or fence == canary)",
-        "return fence is not None and (not exempt or canary is not None)",
+        "return not exempt or fence.deletion_id == canary",
+        "return not exempt or canary is not None",
         FENCED,
     ),
     Mutation(
         "A canary never stops the orchestrator",
         FENCE,
-        "if not project_id or (exempt and canary is None):",
-        "if not project_id or exempt:",
+        "if not token.project_id or (exempt and canary is None):",
+        "if not token.project_id or exempt:",
         FENCED,
     ),
     Mutation(
         "The canary header lets every token through",
         FENCE,
-        "if not project_id or (exempt and canary is None):",
-        "if not project_id or canary is not None:",
+        "if not token.project_id or (exempt and canary is None):",
+        "if not token.project_id or canary is not None:",
         FENCED,
     ),
     Mutation(
@@ -259,7 +261,7 @@ MUTATIONS = (
     Mutation(
         "A token that is issued for a fenced project is handed out",
         FENCE,
-        "        if stops(token, rescoped=is_rescoped(self, token)):\n            raise exception.Unauthorized(",
+        "        if stops(token):\n            raise exception.Unauthorized(",
         "        if False:\n            raise exception.Unauthorized(",
         FENCED,
     ),
@@ -283,6 +285,112 @@ MUTATIONS = (
         "canary = flask.request.headers.get(protocol.CANARY_HEADER) if flask.has_request_context() else None",
         "canary = None",
         FENCED,
+    ),
+    Mutation(
+        "A fence lets every token of the orchestrator's user through",
+        FENCE,
+        "exempt = token.user_id == self._user_id and is_password_login(token)",
+        "exempt = token.user_id == self._user_id",
+        FENCED,
+    ),
+    Mutation(
+        "A trust of the orchestrator's user counts as its password",
+        FENCE,
+        'derived = ("trust_id", ',
+        "derived = (",
+        FENCED,
+    ),
+    Mutation(
+        "The janitor of one deletion passes every fence",
+        FENCE,
+        "bool(fence.janitor_id and token.user_id == fence.janitor_id)",
+        'token.user_id.startswith("janitor")',
+        FENCED,
+    ),
+    # ------------------------------------------------------------------------------------------ what guards the fence
+    Mutation(
+        "A domain manager may lift a fence",
+        GUARD,
+        "and changed == {protocol.FENCE_OPTION} and caller.is_admin()",
+        "and changed == {protocol.FENCE_OPTION}",
+        GUARDED,
+    ),
+    Mutation(
+        "An admin may set a fence",
+        GUARD,
+        'wanted.get(protocol.FENCE_OPTION, "") is None and changed',
+        "changed",
+        GUARDED,
+    ),
+    Mutation(
+        "Other callers may change the janitor with the fence",
+        GUARD,
+        "changed == {protocol.FENCE_OPTION} and",
+        "protocol.FENCE_OPTION in changed and",
+        GUARDED,
+    ),
+    Mutation(
+        "A caller may set the serial of a fence",
+        GUARD,
+        "if name not in READ_ONLY}",
+        "}",
+        GUARDED,
+    ),
+    Mutation(
+        "A fenced project may be enabled by others",
+        GUARD,
+        'HELD = ("enabled", "options", "tags")',
+        'HELD = ("options", "tags")',
+        GUARDED,
+    ),
+    Mutation(
+        "The role assignments of a fenced project may be changed by others",
+        GUARD,
+        "    if caller.orchestrator or not options.get(protocol.FENCE_OPTION):\n        return None\n",
+        "    return None\n",
+        GUARDED,
+    ),
+    Mutation(
+        "A domain with fenced projects may be deleted",
+        GUARD,
+        "return Refusal(409, held(fenced)) if fences(fenced) else None",
+        "return Refusal(409, held(fenced)) if project_id in fences(fenced) else None",
+        GUARDED,
+    ),
+    Mutation(
+        "The final delete does not compare the serial",
+        GUARD,
+        "if serial is not None and serial != str(own.get(protocol.SERIAL_OPTION)):",
+        "if False:",
+        GUARDED,
+    ),
+    Mutation(
+        "The serial of a fence stays when the fence is lifted",
+        GUARD,
+        "if fence not in stored or stored[fence] == before:",
+        "if stored.get(fence) in (None, before):",
+        GUARDED,
+    ),
+    Mutation(
+        "The serial of a fence is that of the clock alone",
+        GUARD,
+        "max(serial + 1 if isinstance(serial, int) else 0, clock)",
+        "clock",
+        GUARDED,
+    ),
+    Mutation(
+        "A token of the orchestrator that a service made may change fences",
+        GUARD,
+        "token.user_id == self._user_id and is_password_login(token)",
+        "token.user_id == self._user_id",
+        GUARDED,
+    ),
+    Mutation(
+        "A check of the guard is not called",
+        GUARD,
+        "        check(*(bound.arguments[parameter] for parameter in parameters))\n",
+        "",
+        GUARDED,
     ),
     Mutation(
         "Not to know the fences lets a token through",

@@ -14,7 +14,7 @@ def _functional(*names: str) -> frozenset[str]:
 
 
 #: The main job, everything that a project can own, the two ways into Keystone, and the undo of a drain.
-ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
+ALWAYS = _cloud("main_job", "everything", "fence", "domain_manager", "pipeline", "undo")
 #: The other files with real services or many real processes. Each commit runs one of these sets, which take about the
 #: same time: any six commits in a row have run all of them.
 TURNS = (

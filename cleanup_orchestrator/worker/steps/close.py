@@ -23,7 +23,7 @@ class Close(StepRunner):
         drained = self.deletion.drained_at is not None
         if drained and not driver.held_until_closed(context):
             # Not closed now: a type that needs a token of the project could not be listed any more afterwards.
-            text = "the lock of the project was changed since the drain: the project is locked and proven empty again"
+            text = self.context.lock_changed(context.projects.get_uncached(self.deletion.project_id))
             return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(ProjectReopened(),))
         try:
             result = driver.close(context)

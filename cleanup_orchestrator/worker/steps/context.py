@@ -128,6 +128,12 @@ class StepContext:
             self.deletion.lock_evidence,
         )
 
+    def lock_changed(self, project: Project) -> str:
+        """Return that the lock was changed, as text for people, with the user who changed the fence."""
+        by = project.fence_changed_by
+        who = f"user {by} changed the token fence" if by not in ("", self.clouds.user_id()) else "it was changed"
+        return f"the lock of the project did not last ({who}): the project is locked and proven empty again"
+
     def note_undone_by_users(self, project: Project) -> None:
         """Note which recorded changes users have undone.
 

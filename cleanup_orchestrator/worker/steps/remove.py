@@ -50,14 +50,14 @@ class Remove(StepRunner):
             context, driver = self.context.drain_context(), self.worker.driver
             if project.enabled:
                 self.context.note_undone_by_users(project)
-                return self._reopened("a user enabled the project again")
+                return self._reopened("a user enabled the project again: it is closed and proven empty again")
             if not driver.held_until_removed(context, project):
-                return self._reopened("the lock of the project was changed since it took hold")
+                return self._reopened(self.context.lock_changed(project))
             headers = driver.removal_headers(context)
             try:
                 projects.delete(self.deletion.project_id, self.deletion.id, headers)
             except ka_exceptions.Conflict as error:
-                return self._reopened(classify(error).message)
+                return self._reopened(f"{classify(error).message}: the project is locked and proven empty again")
         except ProjectNotFound:
             return None
         except ka_exceptions.Forbidden as error:
@@ -67,9 +67,8 @@ class Remove(StepRunner):
     @staticmethod
     def _reopened(why: str) -> StepResult:
         """Return the result that voids every inventory since the closing."""
-        text = f"{why}: the project is locked and proven empty again"
         learned = (ProjectReopened(), RemovalStopped())
-        return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=learned)
+        return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=learned)
 
     def _forget_changes(self) -> None:
         """Mark every recorded change as undone: they went with the project."""

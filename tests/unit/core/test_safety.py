@@ -247,6 +247,12 @@ class Keystone:
         self.project_roles(_project_id)
 
     # -- Projects
+    def get_uncached(self, project_id):
+        return Project(project_id, "P", "dom", self.enabled)
+
+    def user_id(self):
+        return "me"
+
     def role_id(self, name):
         return name.removeprefix("name-")
 
@@ -312,7 +318,7 @@ class NeedsUs:
 
     def drain(self, ground):
         ground.clouds.project_session(ground.project_id)
-        return drain.Result(True)
+        return drain.Result(True, evidence="serial 1")
 
 
 class NeedsNothing:
@@ -328,26 +334,29 @@ def done(worker, record, step, keystone):
 
 
 def drained(keystone, attempt, driver):
-    """Return whether a worker's try at the drain succeeds."""
+    """Return the evidence of a worker's try at the drain; ``None``: it failed."""
     conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
     worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf, protocol=NoProtocol())
     step = dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt)
     try:
-        return done(worker, deletion(), step, keystone).outcome is Outcome.CLEAR
+        result = done(worker, deletion(), step, keystone)
     except NoProjectToken:
-        return False
+        return None
+    assert result.outcome is Outcome.CLEAR
+    (locked,) = result.learned
+    return locked.evidence
 
 
 def test_a_drain_that_failed_without_the_role_of_the_orchestrator_takes_it_again():
     keystone = Keystone(("users", "u", "member"))
-    assert not drained(keystone, 1, NeedsUs())
-    assert drained(keystone, 2, NeedsUs())
+    assert drained(keystone, 1, NeedsUs()) is None
+    assert drained(keystone, 2, NeedsUs()) == "serial 1"
     assert keystone.changes == [("grant_added", {"actor": "users", "actor_id": "me", "role_id": "admin"})]
 
 
 def test_a_repeated_drain_does_not_need_the_role_of_the_orchestrator():
     keystone = Keystone(MINE, enabled=False)
-    assert drained(keystone, 2, NeedsNothing())
+    assert drained(keystone, 2, NeedsNothing()) == ""
 
 
 LATER = deletion().created_at + datetime.timedelta(hours=1)

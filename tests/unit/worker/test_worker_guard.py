@@ -435,7 +435,7 @@ WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
 def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
     projects.deleted.clear()
     monkeypatch.setattr(steps_context, "Projects", projects)
-    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers)
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers, drained_at=T0)
     made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
     made.worker.store.waivers = in_force
     made.worker.driver = projects.driver()
