@@ -585,15 +585,15 @@ def test_a_user_with_the_name_of_the_orchestrator_does_not_pass(world, orchestra
 
 def test_a_fenced_project_is_not_deleted_past_its_deletion(world, orchestrator):
     project_id, deletion_id = world.project(), str(uuid.uuid4())
+    own = world.token("orchestrator", {"project": {"name": "service", "domain": {"id": "default"}}})
     option = {"project": {"options": {protocol.FENCE_OPTION: deletion_id}}}
-    world.call("PATCH", f"/projects/{project_id}", option)
+    world.cloud.admin.call("PATCH", f"/projects/{project_id}", option, {"X-Auth-Token": own})
     _, token = world.caller("admin")
     answer = send(world.urls["opt-in"], "DELETE", f"/v3/projects/{project_id}", token)
     assert (answer.status, deletion_id in answer.error) == (409, True)
     assert world.exists(project_id)
     assert send(world.urls["always"], "DELETE", f"/v3/projects/{project_id}", token).status == 202
     assert world.exists(project_id)
-    own = world.token("orchestrator", {"project": {"name": "service", "domain": {"id": "default"}}})
     path = f"/v3/projects/{project_id}"
     assert send(world.urls["opt-in"], "DELETE", path, own, X_Project_Cleanup_Final=deletion_id).status == 204
 
