@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cleanup_orchestrator.core import force
@@ -104,6 +104,14 @@ class Reprove:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class VoidLock:
+    """Forget the lock and all that rests on it: another user may have had access meanwhile."""
+
+    why: str
+    by: str  #: the id of the user who changed the lock; empty: it is not known
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetCondition:
     """Set an observed property."""
 
@@ -131,17 +139,21 @@ Action = (
     | MarkClosed
     | MarkRecoverable
     | Reprove
+    | VoidLock
     | SetCondition
     | Wake
 )
 Actions = tuple[Action, ...]
 
 #: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
-TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove
+TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
 
 
 #: Conditions that are not recorded before they are true for the first time.
 _ONLY_IF_TRUE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.BLOCKED})
+
+#: A deletion without a lock, and without all that rests on one.
+_REOPENED: Mapping[str, Any] = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
 
 #: Kinds whose attempts are counted from 1 in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
@@ -220,6 +232,8 @@ class _Draft:
                 self._mark_recoverable(until)
             case Reprove(why):
                 self._reprove(why)
+            case VoidLock(why, by):
+                self._void_lock(why, by)
             case SetCondition():
                 self._set_condition(action)
             case Wake(at):
@@ -300,6 +314,12 @@ class _Draft:
             empty_inventories=0, purpose=RoundPurpose.NONE if purpose is RoundPurpose.PROJECT_SETTINGS else purpose
         )
         self._say(EventType.INVENTORY_VOID, why)
+
+    def _void_lock(self, why: str, by: str) -> None:
+        self._set(**_REOPENED)
+        if self.deletion.status is Status.VERIFYING:  # a lock of this round does not count either
+            self._set(purpose=RoundPurpose.NONE, round=self.deletion.round + 1)
+        self.events.append(Event(EventType.INVENTORY_VOID, why, by, {"lock_changed": True}))
 
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion
@@ -402,7 +422,6 @@ def _learned(result: StepResult) -> dict[str, Any]:
 
 
 def _values(fact: Fact) -> dict[str, Any]:
-    reopened = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
     match fact:
         case Surveyed(waivers):
             return {"waivers": waivers}
@@ -411,11 +430,11 @@ def _values(fact: Fact) -> dict[str, Any]:
         case ProjectGone(at, locked):
             return {"project_gone_at": at} | ({} if locked else {"empty_inventories": 0})
         case ProjectReturned():
-            return {"project_gone_at": None, **reopened}
+            return {"project_gone_at": None, **_REOPENED}
         case ProjectLocked(evidence):
             return {"lock_evidence": evidence}
         case ProjectReopened():
-            return reopened
+            return dict(_REOPENED)
         case ProjectReclosed(at):
             return {"closed_at": at, "drained_at": at, "empty_inventories": 0}
         case RemovalStopped():

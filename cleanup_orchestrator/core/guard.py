@@ -176,14 +176,14 @@ class ClaimLost(Hold):
 
 
 class EarlierRound(Hold):
-    """The sweep belongs to a round that is over."""
+    """The sweep, or the closing, belongs to a round that is over."""
 
     name, stops_running = HoldName.EARLIER_ROUND, True
 
     def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause if the sweep was dispatched in another round."""
-        if step.kind is StepKind.SWEEP and step.round != facts.deletion.round:
-            yield Cause(self.name, "the round of this sweep is over")
+        """Yield a cause if the step was dispatched in another round."""
+        if step.kind in (StepKind.SWEEP, StepKind.CLOSE) and step.round != facts.deletion.round:
+            yield Cause(self.name, f"the round of this {step.kind} is over")
 
 
 class Cancelled(Hold):

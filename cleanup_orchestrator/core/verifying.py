@@ -5,7 +5,9 @@ The order is: drain, prove empty, close, prove empty again, remove.
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core import approvals, dependencies, force
+import datetime
+
+from cleanup_orchestrator.core import approvals, dependencies, force, lock
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
     Actions,
@@ -24,7 +26,7 @@ from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: Results of the removal that do not change with time: the project is given back, and a person decides.
 REMOVAL_REFUSED = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
@@ -177,14 +179,23 @@ def _emptied(view: Snapshot) -> str:
 
 
 def _drain_lost(view: Snapshot) -> bool:
-    """Whether another client undid the drain, so that it has to be repeated."""
+    """Whether another client undid or changed the lock, so that the drain has to be repeated."""
     d = view.deletion
     if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
         return False
-    drain = view.task(StepKind.DRAIN)
+    drain, close = view.task(StepKind.DRAIN), view.task(StepKind.CLOSE)
     if not done(drain, d.since_round):
         return True
-    return drain.outcome is Outcome.UNKNOWN or not drain.reason  # with a reason, the drain never held completely
+    if drain.outcome is Outcome.UNKNOWN or not drain.reason:  # with a reason, the drain never held completely
+        return True
+    # Closed in an earlier round, after the drain, which enables the project again, so that every type can be listed.
+    closed = done(close, d.since_round) and close.round < d.round and close.outcome is Outcome.CLEAR
+    return closed and _ended(close) > _ended(drain)
+
+
+def _ended(step: Step) -> datetime.datetime:
+    assert step.finished_at is not None
+    return step.finished_at
 
 
 def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
@@ -192,11 +203,17 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
 
     Types that need a token of the project are listed for the last time in it.
     """
+    closing = view.under_way_until(view.task(StepKind.CLOSE))
+    if closing is not None and view.now < closing:  # it may disable the project that the drain enables
+        plan.wake(closing)
+        return ()
     drain = plan.run(StepKind.DRAIN, view.deletion.round)
     if drain is None:
         return ()
     if drain.outcome is Outcome.CLEAR:
         assert drain.finished_at is not None
+        if drain.reason:
+            return (SetCondition(ConditionType.DRAINED, False, drain.reason, drain.message),)
         return (MarkDrained(drain.finished_at), SetCondition(ConditionType.DRAINED, True, "drained", drain.message))
     if view.retries_exhausted(drain):
         plan.drop()
@@ -262,7 +279,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
-        text = remove.message + waived_text(d)
+        text = remove.message + waived_text(d) + lock.unseen(d)
         if force.asked(d) is not None:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, StatusReason.DELETED, text),)

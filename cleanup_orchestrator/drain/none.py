@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.drain.base import DrainContext, Driver, Result
+from cleanup_orchestrator.drain.base import DrainContext, Result
+from cleanup_orchestrator.drain.roles import ByRoles
 
 
-class NoDrain(Driver):
+class NoDrain(ByRoles):
     """Leaves the project usable during the cleanup.
 
     Only inventories after the closing disable are final.

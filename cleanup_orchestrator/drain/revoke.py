@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cleanup_orchestrator.core import lock
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain import base
-from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, DrainContext, Driver, Result
+from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, DrainContext, Result
+from cleanup_orchestrator.drain.roles import ByRoles
 
 
-class Revoke(Driver):
+class Revoke(ByRoles):
     """Records and removes every direct grant except the orchestrator's.
 
     Application credentials and trusts remain, and work again when the grants return. Grants that the project inherits
@@ -37,7 +39,8 @@ class Revoke(Driver):
             shown = ", ".join(sorted(others)[:5]) + (", …" if len(others) > 5 else "")
             message = f"{len(others)} keep getting tokens through inherited grants: {shown}"
             return Result(False, str(Reason.INHERITED_GRANTS), message)
-        return Result(True, message=f"{removed} direct grants recorded and removed")
+        text = f"{removed} direct grants recorded and removed"
+        return Result(True, message=text, evidence=lock.evidence(context.user_id, ()))
 
     def held(self, context: DrainContext) -> bool:
         """Return whether no other user has an effective role on the project."""

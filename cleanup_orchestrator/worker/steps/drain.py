@@ -5,6 +5,7 @@ from __future__ import annotations
 from oslo_log import log
 
 from cleanup_orchestrator.core.facts import ProjectLocked
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -23,7 +24,8 @@ class Drain(StepRunner):
     def run(self) -> StepResult:
         """Lock the project as far as the driver can."""
         context = self.context.drain_context()
-        if self.step.attempt > 1:
+        opened = self._open(context)
+        if opened or self.step.attempt > 1:
             self._regain_access(context)
         result = self.worker.driver.drain(context)
         blocked = result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block"
@@ -31,6 +33,20 @@ class Drain(StepRunner):
             return StepResult(Outcome.UNKNOWN, result.reason, result.message)
         message = "; ".join(filter(None, (result.message, drain_services(self.context))))
         return StepResult(Outcome.CLEAR, result.reason, message, learned=(ProjectLocked(result.evidence),))
+
+    def _open(self, context: drain.DrainContext) -> bool:
+        """Enable a project that this deletion has disabled; return whether it has.
+
+        The lock was changed afterwards, so that the lists made with a token of the project prove nothing any more. For
+        a disabled project there is no such token.
+        """
+        disabled = [c for c in self.context.store.changes(self.deletion.id) if c.type == drain.PROJECT_DISABLED]
+        for change in disabled:
+            text = drain.undo(context.projects, context.project_id, change)
+            event = Event(EventType.DRAIN_UNDONE, f"{text}, to lock it anew", self.worker.name, {"type": change.type})
+            if not self.context.store.undone(self.step, change, event):
+                raise Stopped(f"step {self.step.name} is not held by this worker any more")
+        return bool(disabled)
 
     def _regain_access(self, context: drain.DrainContext) -> None:
         """Give the orchestrator its role on the project again.

@@ -13,18 +13,19 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
-from cleanup_orchestrator.core import actions, transitions
+from cleanup_orchestrator.core import actions, lock, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import ProjectReclosed, ProjectReopened
+from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.drain.roles import roles_of_others
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
@@ -226,7 +227,7 @@ class Keystone:
 
     def __init__(self, *grants, inherited=(), enabled=True):
         self.grants, self.inherited, self.enabled = set(grants), set(inherited), enabled
-        self.changes, self.broken = [], set()
+        self.changes, self.broken, self.evidence = [], set(), ""
 
     # -- Clouds
     def project_auth(self, _project_id, fresh=False):
@@ -253,6 +254,9 @@ class Keystone:
     def user_id(self):
         return "me"
 
+    def set_enabled(self, _project_id, enabled):
+        self.enabled = enabled
+
     def role_id(self, name):
         return name.removeprefix("name-")
 
@@ -278,7 +282,14 @@ class Keystone:
 
     def ground(self):
         return drain.DrainContext(
-            "d", "p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data))
+            "d",
+            "p",
+            "me",
+            self,
+            self,
+            lambda *_: None,
+            lambda t, data: self.changes.append((t, data)),
+            evidence=self.evidence,
         )
 
 
@@ -333,10 +344,18 @@ def done(worker, record, step, keystone):
     return RUNNERS[step.kind](context).run()
 
 
-def drained(keystone, attempt, driver):
-    """Return the evidence of a worker's try at the drain; ``None``: it failed."""
+def drained(keystone, attempt, driver, changes=()):
+    """Return the evidence of a worker's try at the drain; ``None``: it failed.
+
+    :param changes: what the deletion has recorded; those that are undone leave the list
+    """
     conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
-    worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf, protocol=NoProtocol())
+    store = types.SimpleNamespace(
+        changes=lambda _deletion_id: tuple(changes), undone=lambda _step, change, _event: changes.remove(change) is None
+    )
+    worker = types.SimpleNamespace(
+        name="w", store=store, clouds=keystone, driver=driver, conf=conf, protocol=NoProtocol()
+    )
     step = dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt)
     try:
         result = done(worker, deletion(), step, keystone)
@@ -359,6 +378,18 @@ def test_a_repeated_drain_does_not_need_the_role_of_the_orchestrator():
     assert drained(keystone, 2, NeedsNothing()) == ""
 
 
+def test_a_project_that_this_deletion_has_disabled_is_enabled_and_locked_again(monkeypatch):
+    monkeypatch.setattr(drain, "forget_tokens", lambda *_: None)
+    grant = Change("g", "d", 1, drain.GRANT_REMOVED, {"actor": "users", "actor_id": "u", "role_id": "member"})
+    changes = [grant, Change("c", "d", 2, drain.PROJECT_DISABLED, {})]
+    keystone = Keystone(MINE, enabled=False)
+    assert drained(keystone, 1, Revoke(), changes)
+    assert (keystone.enabled, changes, keystone.changes) == (True, [grant], [])
+    keystone.enabled = False  # by a user: it stays as it is
+    assert drained(keystone, 1, Revoke(), changes)
+    assert not keystone.enabled
+
+
 LATER = deletion().created_at + datetime.timedelta(hours=1)
 
 
@@ -373,6 +404,7 @@ def closed(keystone, drained_at, monkeypatch, meanwhile=()):
     store = types.SimpleNamespace(now=lambda: LATER)
     worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
     record = deletion(drained_at=drained_at)
+    keystone.evidence = lock.evidence("me", ()) if drained_at else ""
 
     def disable(_ground):
         keystone.enabled = False
@@ -388,7 +420,8 @@ def test_access_before_the_closing_voids_all_earlier_inventories(monkeypatch):
     since = deletion().created_at
     assert closed(Keystone(MINE), since, monkeypatch) == (Outcome.CLEAR, (), True)
     # Nothing rests on a lock that never held as a whole.
-    assert closed(Keystone(MINE, GUEST), None, monkeypatch) == (Outcome.CLEAR, (), True)
+    locked = ProjectLocked(lock.evidence("me", roles_of_others(Keystone(GUEST).ground())))
+    assert closed(Keystone(MINE, GUEST), None, monkeypatch) == (Outcome.CLEAR, (locked,), True)
     # Not disabled: what needs a token of the project has to be listed again.
     assert closed(Keystone(MINE, GUEST), since, monkeypatch) == (Outcome.UNKNOWN, (ProjectReopened(),), False)
 
