@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,52 +13,10 @@ from cleanup_orchestrator.core.step import Outcome, StepKind, Token
 from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.store import Page
 from tests.cloud import filler
-from tests.cloud.conftest import Sweeper, free_port_base
+from tests.cloud.conftest import Sweeper
 from tests.cloud.launcher import Cloud
+from tests.cloud.noisy import listening
 from tests.cloud.orchestrator import Orchestrator
-from tests.support.brokers import RABBITMQ, need_broker
-
-LISTENING = """
-[oslo_messaging_notifications]
-transport_url = {url}
-[oslo_messaging_rabbit]
-amqp_auto_delete = true
-[keystone_notifications]
-listen = true
-topic = {topic}
-exchange = {topic}
-[service_image]
-delete_community_images = true
-"""
-
-
-@contextlib.contextmanager
-def listening(folders, cloud_venv, notification_format: str, *services: str) -> Iterator[tuple[Cloud, Orchestrator]]:
-    """A cloud whose Keystone notifies in this format, and an orchestrator that listens."""
-    need_broker()
-    topic = f"cleanup_test_{uuid.uuid4().hex[:8]}"
-    keystone = {
-        "DEFAULT": {"notification_format": notification_format, "control_exchange": topic},
-        "oslo_messaging_notifications": {
-            "driver": "messagingv2",
-            "topics": topic,
-            "transport_url": RABBITMQ,
-            "retry": 3,
-        },
-        "oslo_messaging_rabbit": {"amqp_auto_delete": "true"},
-    }
-    made = Cloud(
-        folders.mktemp("noisy"),
-        cloud_venv,
-        port_base=free_port_base(),
-        services=services,
-        extra_config={"keystone": keystone},
-    )
-    with made:
-        extra = LISTENING.format(url=RABBITMQ, topic=topic)
-        orchestrator = Orchestrator(made, folders.mktemp("listening"), extra)
-        yield made, orchestrator
-        orchestrator.running.close()
 
 
 @pytest.fixture(scope="module")
