@@ -21,8 +21,9 @@ from oslo_log import log
 
 from cleanup_orchestrator.cloud import protocol_options
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, read_only
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, NoServiceToken
+from cleanup_orchestrator.keystone.http_limits import MIB
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -58,7 +59,38 @@ OPTS = {
             "the project that the user in this file logs in to; if there is one, no other value is accepted. The API "
             "needs this option if its user has no project (system_scope = all).",
         ),
-        cfg.FloatOpt("call_timeout", default=60.0, min=1.0, help="Seconds after which an API call times out."),
+        cfg.FloatOpt(
+            "call_timeout",
+            default=60.0,
+            min=1.0,
+            help="Seconds after which an API call times out: the longest time to connect, and the longest pause of an "
+            "answer.",
+        ),
+        cfg.FloatOpt(
+            "answer_timeout",
+            default=120.0,
+            min=1.0,
+            help="Longest time of a whole answer of a service, in seconds, from the end of the request on. It also "
+            "ends an answer that comes so slowly that it has no pause of call_timeout. The result of the step is then "
+            "'unknown' (bad_answer), and the step is tried again later.",
+        ),
+        cfg.IntOpt(
+            "answer_limit",
+            default=256,
+            min=1,
+            help="Longest answer of a service, in MiB, after decompression. The result of the step is 'unknown' "
+            "(bad_answer) if an answer is longer. 100,000 ports in one answer take about 125 MiB.",
+        ),
+        cfg.IntOpt(
+            "answer_memory",
+            default=1536,
+            min=16,
+            help="Memory, in MiB, that all answers together may take in a process while they are read and parsed. The "
+            "memory of parsed JSON is an estimate: an answer of a list takes about seven times its length, and one "
+            "that was made to take much, up to fifty times. The result of a step whose answer would exceed the limit "
+            "is 'unknown' (bad_answer). Answers up to 1 MiB are not counted and always read. If you change the limit, "
+            "change MemoryMax of the worker's unit by as much.",
+        ),
         cfg.StrOpt("cafile", help="CA bundle to verify the endpoints' certificates with."),
         cfg.StrOpt("certfile", help="Client certificate."),
         cfg.StrOpt("keyfile", help="Key of the client certificate."),
@@ -142,7 +174,11 @@ class Clouds:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._options = conf[GROUP]
-        self._http = http_pool()
+        o = self._options
+        self._limits = answer_limits(
+            longest=o.answer_limit * MIB, seconds=o.answer_timeout, memory=o.answer_memory * MIB, group=GROUP
+        )
+        self._http = http_pool(self._limits)
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
         self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
         self._service_auth: list[BaseIdentityPlugin] = []  #: at most one
@@ -231,7 +267,7 @@ class Clouds:
             self._budget,
             (*o.trusted_endpoints, *trusted),
             auth=auth,
-            session=None if alone else self._http,
+            session=http_pool(self._limits) if alone else self._http,
             verify=False if o.insecure else (o.cafile or True),
             cert=(o.certfile, o.keyfile) if o.certfile and o.keyfile else o.certfile,
             timeout=o.call_timeout,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import http.cookiejar
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,6 +24,7 @@ from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import BadAnswer, Stopped, WriteRefused
+from cleanup_orchestrator.keystone.http_limits import LimitedAdapter, Limits
 from cleanup_orchestrator.monitoring import metrics
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -109,8 +111,9 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         """Make a session.
 
         :param trusted: URLs to which tokens may be sent, besides the endpoints of the catalog
+        :param kwargs: of ``keystoneauth1.session.Session``; without ``session``, it has an HTTP pool of its own
         """
-        super().__init__(**kwargs)
+        super().__init__(**{**kwargs, "session": kwargs.get("session") or http_pool()})
         self._guard, self._budget = guard, budget
         self._trusted = {origin(url) for url in trusted}
         #: Access information of the token, and the origins in its catalog.
@@ -319,8 +322,8 @@ class _Permit:
         self._session.life = time.monotonic()
 
 
-class LiteralPaths(requests.adapters.HTTPAdapter):  # type: ignore[misc] # requests has no type information
-    """Sends the path that a request's header names, if it has one."""
+class LiteralPaths(LimitedAdapter):
+    """Reads answers within limits. Sends the path that a request's header names, if it has one."""
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
         """Return the path and query to send."""
@@ -328,9 +331,21 @@ class LiteralPaths(requests.adapters.HTTPAdapter):  # type: ignore[misc] # reque
         return str(literal) if literal else super().request_url(request, proxies)
 
 
-def http_pool() -> requests.Session:
-    """Return the HTTP connection pool that sessions share."""
+def answer_limits(**options: Any) -> Limits:
+    """Return limits for the answers of one pool; see :class:`Limits`."""
+    return Limits(error=BadAnswer, **options)
+
+
+def http_pool(limits: Limits | None = None) -> requests.Session:
+    """Return an HTTP connection pool for sessions to share.
+
+    It keeps no cookies: a service could set one for all that share its host.
+
+    :param limits: of the answers; they are the default ones without
+    """
     pool = requests.Session()
+    pool.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=()))
+    adapter = LiteralPaths(limits or answer_limits(), pool_connections=32, pool_maxsize=64)
     for scheme in ("http://", "https://"):
-        pool.mount(scheme, LiteralPaths(pool_connections=32, pool_maxsize=64))
+        pool.mount(scheme, adapter)
     return pool

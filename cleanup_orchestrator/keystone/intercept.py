@@ -19,6 +19,7 @@ import requests
 from oslo_log import log
 
 from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.keystone.http_limits import MIB, AnswerRefused, LimitedAdapter, Limits
 
 LOG = log.getLogger(__name__)
 
@@ -30,6 +31,8 @@ MODES = (REPORT, CASCADE)
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Deletions that a message names; further ones are counted.
 _NAMED = 10
+#: Bytes of the longest answer of the orchestrator that is read: a page of deletions takes a twentieth.
+_LONGEST = 16 * MIB
 #: Error codes for malformed requests: the endpoint is not the orchestrator's API, or another release of it. They must
 #: not reach the client, which would take a 404 for a deleted project.
 _MISUNDERSTOOD = frozenset(
@@ -294,6 +297,8 @@ class _Orchestrator:
             with requests.Session() as session:
                 # The token must be sent only to the endpoint: no proxy of the environment, no redirect.
                 session.trust_env = False
+                for scheme in ("http://", "https://"):
+                    session.mount(scheme, LimitedAdapter(Limits(_LONGEST, self._deadline - now)))
                 answer = session.request(
                     method,
                     self._endpoint + path,
@@ -305,7 +310,7 @@ class _Orchestrator:
                 )
             body = answer.json()
         # Errors of requests and of the system are OSErrors. Malformed requests and answers are ValueErrors.
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, AnswerRefused) as error:
             raise _Unavailable(f"{method} {self._endpoint}{path}: {type(error).__name__}: {error}") from None
         if not isinstance(body, dict):
             raise _Unavailable(f"{method} {self._endpoint}{path} answered {answer.status_code} with something else")

@@ -1,0 +1,72 @@
+"""A service whose answers have no end, from end to end: its part is unknown, and everything else goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+
+from cleanup_orchestrator.core.deletion import Status
+from tests.emulated.orchestrator import OPTIONS, Orchestrator
+from tests.support import hostile
+from tests.support.emulated_site import LEAN
+from tests.support.timing import wait
+
+LONG = 120
+REGION = "RegionOne"
+SECRET = "key-manager.secret"
+CLOUD = {**LEAN, "things": {SECRET: 3}}
+ROOT = pathlib.Path(__file__).parents[2]
+#: The worker reads three lists of the service at once, each up to 256 MiB.
+MOST = 1200  #: MB; measured 900 after, and 3900 before there were limits
+
+
+@contextlib.contextmanager
+def hostile_images(emulated, answer):
+    """Let the catalog name a server in place of Glance that gives this answer to every request."""
+    [service] = [row for row in emulated.state.table("", "identity.service").rows.values() if row.get("type") == "image"]
+    endpoints = emulated.state.table("", "identity.endpoint")
+    with hostile.serving({"*": answer}) as (url, seen):
+        for row in [row for row in endpoints.rows.values() if row.get("service_id") == service.id]:
+            endpoints.change(row, {"url": url})
+        yield seen
+
+
+def test_the_other_parts_of_a_deletion_go_on(emulated, tmp_path):
+    [project] = emulated.projects
+    options = {**OPTIONS["orchestrator"], "answer_limit": 8, "answer_timeout": 5}
+    bomb = hostile.bomb(100)
+    answers = [
+        lambda: hostile.whole(bomb, "Content-Encoding: gzip"),
+        lambda: hostile.slowly(hostile.HEAD + b"\r\n", b" "),
+        lambda: hostile.whole(b"[" * 100_000),
+    ]
+
+    def answer():
+        answers.append(answers.pop(0))
+        return answers[-1]()
+
+    secrets = emulated.state.table(REGION, SECRET).owned
+    with hostile_images(emulated, answer) as seen, Orchestrator(emulated, tmp_path, orchestrator=options) as made:
+        id_ = made.request(project)
+        wait("the secrets are gone", lambda: not secrets[project], LONG)
+        wait("each answer was given", lambda: len(seen) > 6, LONG)
+        wait("it is told", lambda: "image.image" in made.blockers(id_), LONG)
+        assert {name.partition(".")[0] for name in made.blockers(id_)} == {"image"}
+        steps = [step for step in made.store.steps(id_) if step.service == "image" and step.result is not None]
+        assert {step.result.outcome for step in steps} <= {"unknown"}, "never empty"
+        assert made.store.get(id_).status is Status.DELETING
+    assert emulated.identity.projects[project].enabled
+
+
+def test_the_memory_of_a_worker_is_limited(emulated, tmp_path):
+    [project] = emulated.projects
+    bomb = hostile.bomb(300)
+    with hostile_images(emulated, lambda: hostile.whole(bomb, "Content-Encoding: gzip")) as seen:
+        command = [sys.executable, "-m", "tests.support.worker_memory", str(tmp_path), emulated.auth_url, project]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    [(status, kilobytes)] = [line.split() for line in done.stdout.splitlines() if line.startswith("plan")]
+    assert status == Status.PLANNED
+    assert len(seen) >= 3
+    assert int(kilobytes) / 1000 < MOST

@@ -1,0 +1,224 @@
+"""What one answer of a service may take: each answer that takes more is unknown, and does not delay the others."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+import types
+import zlib
+
+import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keystoneauth1 import noauth
+from keystoneauth1.adapter import Adapter
+
+from cleanup_orchestrator.cloud import session as cloud_session
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.keystone import http_limits
+from cleanup_orchestrator.plugins.base import ResourceType, Rest
+from tests.support import hostile, sweeps
+from tests.unit.answers import project
+
+LIMIT = 3  #: MiB
+SECONDS = 1.0
+MEMORY = 40  #: MiB
+PROJECT = project("p")
+LIES = hostile.lies(LIMIT)
+GOOD = b'{"rows": [{"id": "1", "name": "n", "project_id": "p"}]}'
+HONEST = {
+    "/honest": lambda: hostile.whole(GOOD),
+    "/honest-gzip": lambda: hostile.whole(gzip.compress(GOOD), "Content-Encoding: gzip"),
+    "/honest-x-gzip": lambda: hostile.whole(gzip.compress(GOOD), "Content-Encoding: X-GZIP"),
+    "/honest-identity": lambda: hostile.whole(GOOD, "Content-Encoding: identity"),
+    "/honest-chunks": lambda: iter(
+        [hostile.HEAD, b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\nX-Y: z\r\n\r\n" % (len(GOOD), GOOD)]
+    ),
+    "/honest-close": lambda: iter([hostile.HEAD + b"\r\n", GOOD[:9], GOOD[9:]]),
+    "/honest-long": lambda: hostile.whole(GOOD + b" " * (LIMIT * hostile.MIB - len(GOOD))),
+}
+#: Answers after which the connection counts as lost, so that a read is tried again.
+LOST = {"/endless-header", "/endless-header-line"}
+
+
+def limits(**options):
+    given = {"longest": LIMIT * hostile.MIB, "seconds": SECONDS, "memory": MEMORY * hostile.MIB, "group": "g"}
+    return cloud_session.answer_limits(**given | options)
+
+
+@pytest.fixture(scope="module")
+def service():
+    with hostile.serving(LIES | HONEST) as made:
+        yield made
+
+
+@pytest.fixture
+def connection(service):
+    url, seen = service
+    seen.clear()
+    return connected(url, cloud_session.http_pool(limits()))
+
+
+def connected(url, pool):
+    session = GuardedSession(read_only, auth=noauth.NoAuth(endpoint=url), session=pool, timeout=30)
+    adapter = Adapter(session, service_type="key-manager", endpoint_override=url)
+    return types.SimpleNamespace(key_manager=adapter, session=session)
+
+
+def listed(connection, path):
+    type_ = ResourceType("thing", Rest("key-manager", path, key="rows"), delete=None)
+    return sweeps.inventory(type_, connection, PROJECT)
+
+
+@pytest.mark.parametrize("path", LIES)
+def test_an_answer_that_takes_too_much_is_unknown(service, connection, path):
+    began = time.monotonic()
+    result = listed(connection, path)
+    assert result.outcome is Outcome.UNKNOWN
+    assert result.reason in (Reason.BAD_ANSWER, Reason.UNREACHABLE, Reason.ERROR), result.message
+    tries = 31 if path == "/redirects" else 4 if path in LOST else 1
+    assert service[1] == [path] * tries
+    assert time.monotonic() - began < tries * SECONDS + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/long", "longer than 3 MiB ([g] answer_limit)"),
+        ("/gzip", "longer than 3 MiB ([g] answer_limit)"),
+        ("/error-gzip", "longer than 3 MiB ([g] answer_limit)"),
+        ("/redirect-gzip", "longer than 3 MiB ([g] answer_limit)"),
+        ("/endless-trailer", "longer than 3 MiB ([g] answer_limit)"),
+        ("/endless-continue", "longer than 3 MiB ([g] answer_limit)"),
+        ("/slow-body", "takes more than 1 s ([g] answer_timeout)"),
+        ("/slow-header", "takes more than 1 s ([g] answer_timeout)"),
+        ("/gzip-of-gzip", "compressed with 'gzip, gzip'"),
+        ("/gzip-lines", "compressed with 'gzip, gzip'"),
+        ("/deflate", "compressed with 'deflate'"),
+    ],
+)
+def test_the_error_names_the_request_and_the_option_and_no_secret(service, connection, path, said):
+    url, _ = service
+    address = url.replace("://", "://me:secret@") + path
+    with pytest.raises(BadAnswer) as refused:
+        connection.session.get(address + "?password=secret")
+    assert f"GET {url}{path}: " in str(refused.value) and said in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_json_that_takes_too_much_memory_is_not_parsed(service, connection):
+    url, _ = service
+    answer = connection.session.get(f"{url}/costly")
+    with pytest.raises(BadAnswer, match=r"more than 40 MiB of memory \(\[g\] answer_memory\)"):
+        answer.json()
+
+
+@pytest.mark.parametrize("path", HONEST)
+def test_an_honest_answer_is_read(connection, path):
+    result = listed(connection, path)
+    assert (result.outcome, result.found) == (Outcome.LEFTOVERS, 1), result.message
+
+
+def test_of_the_page_of_a_proxy_the_beginning_is_read(service):
+    """openstacksdk searches it for tags: a megabyte of "<" took it hours."""
+    page = "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html; charset=x\r\n\r\n"
+    with hostile.serving({"/": lambda: iter([page.encode(), b"<" * 2 * hostile.MIB])}) as (url, _):
+        answer = cloud_session.http_pool(limits()).get(url + "/")
+    assert (answer.status_code, answer.content) == (502, b"<" * 4096)
+
+
+def test_answers_at_the_same_time_share_the_memory_and_give_it_back(service):
+    """Five that fit alone do not fit together. Short answers are read meanwhile, and all fit afterwards."""
+    url, _ = service
+    pool = cloud_session.http_pool(limits(memory=int(2.5 * LIMIT * hostile.MIB)))
+    held, refused = [], []
+
+    def get():
+        try:
+            held.append(pool.get(f"{url}/honest-long"))
+        except BadAnswer as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=get) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(held) <= 2 and len(held) + len(refused) == 5 and "memory" in refused[0]
+    while len(held) < 2:
+        get()
+    assert pool.get(f"{url}/honest").content == GOOD
+    with pytest.raises(BadAnswer):
+        pool.get(f"{url}/honest-long")
+    held.clear()
+    for _ in range(5):
+        assert len(pool.get(f"{url}/honest-long").content) == LIMIT * hostile.MIB
+
+
+def test_a_session_without_a_pool_has_the_limits_too(service):
+    url, _ = service
+    session = GuardedSession(read_only, auth=noauth.NoAuth(endpoint=url))
+    with pytest.raises(BadAnswer, match="gzip, gzip"):
+        session.get(f"{url}/gzip-of-gzip")
+
+
+def test_no_cookie_is_kept(service):
+    with hostile.serving({"/": lambda: hostile.whole(b"{}", "Set-Cookie: a=b; Path=/")}) as (url, _):
+        pool = cloud_session.http_pool(limits())
+        pool.get(url + "/")
+        assert list(pool.cookies) == []
+
+
+def test_the_proxy_of_a_request_has_the_limits_too():
+    pool = cloud_session.http_pool(limits())
+    with hostile.serving({"http://cloud/": LIES["/gzip"]}) as (proxy, seen), pytest.raises(BadAnswer, match="longer"):
+        pool.get("http://cloud/", proxies={"http": proxy})
+    assert seen == ["http://cloud/"]
+
+
+def test_a_connection_is_used_again_with_the_time_of_a_new_answer():
+    """Two answers over one connection, each of which may take its time."""
+    page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    pause = threading.Event()
+
+    def both():
+        yield page[:-1]
+        pause.wait(SECONDS * 0.7)
+        yield page[-1:]
+        pause.wait(SECONDS * 0.7)
+        yield page
+
+    with hostile.serving({"/": both}) as (url, seen):
+        pool = cloud_session.http_pool(limits())
+        assert [pool.get(url + "/").json() for _ in range(2)] == [{}, {}]
+    assert seen == ["/"], "the second request came over the first connection"
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=3000), st.integers(1, 4000), st.sampled_from(["", "identity", "gzip", "x-gzip"]))
+def test_a_body_is_the_same_in_whatever_pieces_it_comes(body, size, coding):
+    sent = gzip.compress(body) if "gzip" in coding else body
+    pieces = [sent[start : start + size] for start in range(0, len(sent), size)]
+    assert b"".join(http_limits._decompressed(coding, iter(pieces))) == body
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=3000), st.integers(0, 3000), st.sampled_from(["cut", "more"]))
+def test_a_damaged_gzip_is_never_a_shorter_body(body, place, damage):
+    whole = gzip.compress(body)
+    sent = whole[: 1 + place % (len(whole) - 1)] if damage == "cut" else whole + whole[: 1 + place % len(whole)]
+    with pytest.raises(requests.exceptions.ContentDecodingError):
+        list(http_limits._decompressed("gzip", iter([sent])))
+
+
+def test_a_bomb_is_decompressed_in_small_pieces():
+    bomb = hostile.bomb(64)
+    assert len(bomb) < hostile.MIB / 10
+    assert max(map(len, http_limits._decompressed("gzip", iter([bomb])))) <= http_limits.CHUNK
+    with pytest.raises(http_limits._Exceeded):
+        list(http_limits._decompressed("deflate", iter([zlib.compress(b"{}")])))
