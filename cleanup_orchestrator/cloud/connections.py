@@ -19,7 +19,7 @@ from os_service_types import ServiceTypes
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator.cloud import protocol_options
+from cleanup_orchestrator.cloud import assumptions, protocol_options
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, NoServiceToken
@@ -172,6 +172,11 @@ class Clouds:
     """Sessions and connections of the orchestrator's user and of the janitor."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Read the configuration.
+
+        :raises CleanupError: a library does not call what the promises of the sessions rest on
+        """
+        assumptions.check()
         self._conf = conf
         self._options = conf[GROUP]
         o = self._options

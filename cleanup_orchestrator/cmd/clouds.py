@@ -9,6 +9,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from openstack import exceptions as sdk_exceptions
 from openstack.config import OpenStackConfig
 
+from cleanup_orchestrator.cloud import assumptions
 from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.cmd.schema import PROJECT
 
@@ -21,7 +22,9 @@ def config(make: Callable[..., GuardedSession], seconds: float) -> OpenStackConf
 
     :param make: makes a session from the arguments of ``keystoneauth1.session.Session``
     :param seconds: the longest time of one call; ``api_timeout`` of a cloud can only shorten it
+    :raises CleanupError: a library does not call what the promises of the sessions rest on
     """
+    assumptions.check()
 
     def session(**kwargs: Any) -> GuardedSession:
         return make(**{**kwargs, "timeout": min(kwargs.get("timeout") or seconds, seconds)})
