@@ -29,6 +29,8 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.utilities import BadRequest
 
+from cleanup_orchestrator.errors import CleanupError
+
 #: Bytes of a request's line and headers. A token has some hundred bytes, in the largest formats some thousand.
 MAX_HEAD = 64 * 1024
 #: Bytes of a body. The API has a lower limit with its own error; this one stops clients that send more regardless.
@@ -222,6 +224,26 @@ class _Listener(TcpWSGIServer):
             channel.end_if_late(time.monotonic(), self.patience)
 
 
+#: What this module overrides in waitress. Without one of them, a limit would silently not apply.
+_HOOKS = (
+    (TcpWSGIServer, ("channel_class", "maintenance")),
+    (HTTPChannel, ("parser_class", "task_class", "error_task_class", "received")),
+    (HTTPRequestParser, ("parse_header",)),
+    (WSGITask, ("get_environment",)),
+)
+
+
+def _check_waitress() -> None:
+    """Check that waitress has what this module overrides.
+
+    :raises CleanupError: it has not
+    """
+    for owner, names in _HOOKS:
+        if missing := [name for name in names if not hasattr(owner, name)]:
+            text = f"waitress has no {', '.join(missing)} in {owner.__name__}: the limits of the server would not apply"
+            raise CleanupError(f"the installed libraries do not fit this release: {text}")
+
+
 def _allow_open_files(connections: int) -> None:
     """Raise the soft limit of open files to the hard limit if the connections need it.
 
@@ -268,7 +290,9 @@ class Server:
         """Listen. :meth:`serve` answers the requests.
 
         :raises OSError: if the address is in use, or the process may not open enough files for the connections
+        :raises CleanupError: if the release of waitress is not supported
         """
+        _check_waitress()
         _allow_open_files(limits.connections)
         settings = Adjustments(
             host=host,

@@ -2,8 +2,8 @@
 
 The promises about tokens, writes and long answers rest on methods that keystoneauth, requests, urllib3 and http.client
 call, and some of these are private. A new release of a library could stop calling one, and nothing would fail: the
-calls would be made without the check. So each process that makes calls first makes a few through a real session, down to
-sockets that lead nowhere, and looks at what was sent. See "Hooks in libraries" in the documentation for contributors.
+calls would be made without the check. So each process that makes calls first makes a few through a real session, down
+to sockets that lead nowhere, and looks at what was sent. See "Hooks in libraries" in the documentation for contributors.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteRefused
 
 _HOME, _FOREIGN = "http://endpoint.invalid", "http://foreign.invalid"
-_TOKEN = "the-token-of-the-check"  # noqa: S105 # it is none
-_LONGEST, _SECONDS = 4096, 0.02
+_TOKEN = "the-token-of-the-check"
+_LONGEST = 4096
 
 
 def _answer(status: str, body: bytes, *headers: str, missing: int = 0) -> bytes:
@@ -52,6 +52,7 @@ class _Case:
     sent: tuple[str, ...] = ()  #: the requests that must reach the network
     answer: bytes = _OK
     guard: Guard = read_only
+    seconds: float = 60.0  #: the limit of the time of the answer
 
 
 def _ended(session: GuardedSession) -> None:
@@ -86,6 +87,7 @@ _CASES = (
         BadAnswer,
         ("GET /x",),
         _answer("200 OK", b"{", missing=1),
+        seconds=0.02,
     ),
     _Case(
         "that a path is sent as it is",
@@ -112,12 +114,12 @@ class _Network:
     """Stands in for the network: gives each connection the same answer, and keeps what is sent over it."""
 
     def __init__(self) -> None:
-        self.answer = b""
+        self.answer, self.limits = b"", answer_limits(longest=_LONGEST)
         self._wires: list[socket.socket] = []
 
     def pool(self) -> requests.Session:
         """Return a pool as the sessions of the process have it, whose connections are this network's."""
-        made = http_pool(answer_limits(longest=_LONGEST, seconds=_SECONDS))
+        made = http_pool(self.limits)
         made.trust_env = False  # no proxy
         manager = made.get_adapter(_HOME).poolmanager
         pool = manager.pool_classes_by_scheme["http"]
@@ -151,7 +153,7 @@ def check() -> None:
     network = _Network()
     with network.pool() as pool:
         for case in _CASES:
-            network.answer = case.answer
+            network.answer, network.limits.seconds = case.answer, case.seconds
             session = GuardedSession(case.guard, auth=_Auth(), session=pool, timeout=5)
             raised: Exception | None = None
             try:

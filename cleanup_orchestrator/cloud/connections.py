@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+import requests
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import loading as ka_loading
 from keystoneauth1.adapter import Adapter
@@ -23,7 +24,7 @@ from cleanup_orchestrator.cloud import assumptions, protocol_options
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, NoServiceToken
-from cleanup_orchestrator.keystone.http_limits import MIB
+from cleanup_orchestrator.keystone.http_limits import MIB, Limits
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -136,6 +137,9 @@ class _ServiceTypes(ServiceTypes):  # type: ignore[misc] # os_service_types has 
 #: Shared by all connections: it has no session, no token, no guard and no project.
 _SERVICE_TYPES = _ServiceTypes()
 
+#: MiB of the longest answer of a service that speaks the protocol, whose pages have a thousand rows. The API reads such
+#: answers, too, and its unit has less memory than that of a worker.
+_MOST_OF_PROTOCOL = 16
 #: Projects whose authentication is cached.
 _CACHED_PROJECTS = 64
 
@@ -179,11 +183,7 @@ class Clouds:
         assumptions.check()
         self._conf = conf
         self._options = conf[GROUP]
-        o = self._options
-        self._limits = answer_limits(
-            longest=o.answer_limit * MIB, seconds=o.answer_timeout, memory=o.answer_memory * MIB, group=GROUP
-        )
-        self._http = http_pool(self._limits)
+        self._http, self._protocol_http = http_pool(self._limits()), http_pool(self._limits(_MOST_OF_PROTOCOL))
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
         self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
         self._service_auth: list[BaseIdentityPlugin] = []  #: at most one
@@ -208,6 +208,15 @@ class Clouds:
         seen = copy.copy(self)
         seen._made = made
         return seen
+
+    def _limits(self, most: int | None = None) -> Limits:
+        """Return the limits of the answers that one pool of connections reads.
+
+        :param most: MiB of one answer; all take eight times as much memory. Default: what is configured
+        """
+        o = self._options
+        longest, memory = (most, 8 * most) if most else (o.answer_limit, o.answer_memory)
+        return answer_limits(longest=longest * MIB, seconds=o.answer_timeout, memory=memory * MIB, group=GROUP)
 
     # -- authentication
     def _load_auth(self, group: str = GROUP, **overrides: Any) -> BaseIdentityPlugin:
@@ -260,11 +269,17 @@ class Clouds:
 
     # -- sessions
     def session(
-        self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False, trusted: Collection[str] = ()
+        self,
+        auth: BaseIdentityPlugin,
+        guard: Guard,
+        alone: bool = False,
+        trusted: Collection[str] = (),
+        http: requests.Session | None = None,
     ) -> GuardedSession:
         """Return a new session on the shared HTTP pool; ``alone``: on a new connection.
 
         :param trusted: URLs to which this session sends its token, too
+        :param http: another pool
         """
         o = self._options
         session = GuardedSession(
@@ -272,7 +287,7 @@ class Clouds:
             self._budget,
             (*o.trusted_endpoints, *trusted),
             auth=auth,
-            session=http_pool(self._limits) if alone else self._http,
+            session=http_pool(self._limits()) if alone else http or self._http,
             verify=False if o.insecure else (o.cafile or True),
             cert=(o.certfile, o.keyfile) if o.certfile and o.keyfile else o.certfile,
             timeout=o.call_timeout,
@@ -362,7 +377,8 @@ class Clouds:
             if not self._service_auth:
                 self._service_auth.append(self._load_auth(group=PROTOCOL))
             auth = self._service_auth[0]
-        session = self.session(auth, guard, trusted=protocol_options.endpoints(self._conf).values())
+        trusted = protocol_options.endpoints(self._conf).values()
+        session = self.session(auth, guard, trusted=trusted, http=self._protocol_http)
         try:
             user_id, roles = str(session.get_user_id()), auth.get_access(session).role_names
         except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:

@@ -57,7 +57,9 @@ def check() -> None:
         "keystone.common.context": (context, ("REQUEST_CONTEXT_ENV",)),
         "keystone.common.authorization": (authorization, ("AUTH_CONTEXT_ENV",)),
     }
-    lacks += [f"{name} of {where}" for where, (part, names) in parts.items() for name in names if not hasattr(part, name)]
+    lacks += [
+        f"{name} of {where}" for where, (part, names) in parts.items() for name in names if not hasattr(part, name)
+    ]
     if lacks:
         raise Unsupported(f"this release of Keystone is not supported: it lacks {', '.join(lacks)}")
 

@@ -289,10 +289,14 @@ def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
     """Return a server for engines or workers, which share the casts.
 
     Start it with its number of threads.
+
+    :raises CleanupError: the release of oslo.messaging has no dispatcher that can be replaced
     """
     _poll_less_often()
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
     made = oslo_messaging.get_rpc_server(transport_, target, [endpoint])
+    if not isinstance(getattr(made, "dispatcher", None), oslo_messaging.RPCDispatcher):
+        raise CleanupError("this release of oslo.messaging is not supported: its server has no dispatcher")
     made.dispatcher = _Dispatcher([endpoint], None)
     return made
 

@@ -53,7 +53,7 @@ OPTS = {
             help="Seconds without an API call that begins or ends after which a step counts as hanging. Its result is "
             "then 'unknown' (timed_out), its thread is given up, and the step is tried again later. A working step is "
             "silent while one call waits for its permit and for its answer: set more than the sum of [limits] "
-            "longest_wait and [orchestrator] call_timeout.",
+            "longest_wait and of [orchestrator] call_timeout and answer_timeout.",
         ),
         cfg.FloatOpt(
             "step_limit",

@@ -50,7 +50,10 @@ def test_the_other_parts_of_a_deletion_go_on(emulated, tmp_path):
         return answers[-1]()
 
     images = emulated.state.table(REGION, IMAGE).owned
-    with hostile_service(emulated, TYPE, answer) as seen, Orchestrator(emulated, tmp_path, orchestrator=options) as made:
+    with (
+        hostile_service(emulated, TYPE, answer) as seen,
+        Orchestrator(emulated, tmp_path, orchestrator=options) as made,
+    ):
         id_ = made.request(project)
         wait("the images are gone", lambda: not images.get(project), LONG)
         wait("each answer was given", lambda: len(seen) > 6, LONG)

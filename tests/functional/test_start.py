@@ -77,6 +77,35 @@ except service.CleanupError as error:
     assert found(CODE.format(start=start, libraries=LIBRARIES), path) == {"refused"}
 
 
+#: A keystoneauth that has another name for the method that :class:`GuardedSession` overrides.
+RENAMED = """
+import sys
+from keystoneauth1 import session
+session.Session._send = session.Session._send_request
+source = session.Session.request
+session.Session.request = lambda self, *args, **more: source(_Other(self), *args, **more)
+class _Other:
+    def __init__(self, real): self.real = real
+    def __getattr__(self, name): return getattr(self.real, name)
+    def _send_request(self, *args, **more): return session.Session._send(self.real, *args, **more)
+from cleanup_orchestrator.cmd import {process}
+sys.argv = ["cleanup-orchestrator", "--config-file", sys.argv[1]]
+sys.exit({process}.main())
+"""
+
+
+@pytest.mark.parametrize("process", ["api", "engine", "worker", "all_in_one"])
+def test_no_process_starts_with_a_keystoneauth_that_skips_the_check_of_tokens(process, tmp_path):
+    path = tmp_path / "all.conf"
+    database = copy_schema(tmp_path / "all.sqlite")
+    path.write_text(f"[database]\nconnection = {database}\n[metrics]\nport = 0\n")
+    command = [sys.executable, "-c", RENAMED.format(process=process), str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "it cannot rely on that tokens are sent to the catalog only" in done.stderr, done.stderr
+
+
 def test_the_plugin_of_the_client_imports_nothing_but_itself():
     names = {"cleanup_orchestrator", "cleanup_orchestrator.osc", "cleanup_orchestrator.osc.plugin"}
     assert {name for name in found(PLUGIN) if not name.startswith("__editable__")} <= names

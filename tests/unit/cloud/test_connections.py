@@ -80,3 +80,29 @@ def test_version_documents_are_kept_for_all_sessions_until_they_are_old_or_dropp
     limited.session(None, read_only)._discovery_cache["http://image"] = "another one"
     clouds.forget("p")
     assert limited.session(None, read_only)._discovery_cache == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "mib", "longest", "memory"),
+    [
+        ({}, None, 256, 1536),
+        ({"answer_limit": 5, "answer_memory": 17, "answer_timeout": 3}, None, 5, 17),
+        ({}, 16, 16, 128),
+    ],
+)
+def test_the_limits_of_answers_are_those_of_the_options(clouds, options, mib, longest, memory):
+    for name, value in options.items():
+        clouds._conf.set_override(name, value, connections.GROUP)
+    found = clouds._limits(mib)
+    assert (found.longest, found.memory) == (longest * connections.MIB, memory * connections.MIB)
+    assert found.seconds == options.get("answer_timeout", 120)
+
+
+def test_every_session_reads_its_answers_within_limits(clouds):
+    """Also one on a new connection, and one for the protocol."""
+    auth = types.SimpleNamespace()
+    pools = [clouds.session(auth, read_only, **more).session for more in ({}, {"alone": True})]
+    pools += [clouds.session(auth, read_only, http=clouds._protocol_http).session, GuardedSession(read_only).session]
+    limits = [pool.get_adapter(f"{scheme}://x").limits.longest for pool in pools for scheme in ("http", "https")]
+    assert [longest // connections.MIB for longest in limits] == [256] * 4 + [16] * 2 + [256] * 2
+    assert pools[1] is not pools[0]

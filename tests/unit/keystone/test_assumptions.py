@@ -50,7 +50,9 @@ def test_a_keystone_with_everything_is_supported(keystone):
     assumptions.check()
 
 
-@pytest.mark.parametrize(("name", "wrapped"), [(api, one) for api, all_ in assumptions._WRAPPED.items() for one in all_])
+@pytest.mark.parametrize(
+    ("name", "wrapped"), [(api, one) for api, all_ in assumptions._WRAPPED.items() for one in all_]
+)
 def test_each_method_must_be_ours(keystone, name, wrapped):
     setattr(type(keystone.apis[name]), wrapped, method(ours=False))
     with pytest.raises(assumptions.Unsupported, match=f"a {name} whose {wrapped} is checked"):

@@ -6,6 +6,7 @@ import http.server
 import itertools
 import json
 import threading
+import time
 import types
 import urllib.parse
 import uuid
@@ -15,6 +16,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.keystone import intercept, pipeline, protocol
 from cleanup_orchestrator.keystone.intercept import Caller, Settings, Target
+from tests.support import hostile
 
 PROJECT = Target(id="p1", name="demo", domain_id="d1")
 PARENT = dataclasses.replace(PROJECT, below=frozenset({"child", "grandchild"}))
@@ -193,6 +195,17 @@ def test_an_orchestrator_that_does_not_answer_in_time_gives_503(stub, target):
         assert ask(stub.url, TARGETS[target], timeout=0.1).status == 503
     finally:
         over.set()
+
+
+LIES = hostile.lies(17)
+
+
+@pytest.mark.parametrize("path", ["/gzip", "/gzip-of-gzip", "/endless", "/endless-trailer", "/slow-body", "/deep"])
+def test_an_answer_that_takes_too_much_gives_503(path):
+    with hostile.serving({"*": LIES[path]}) as (url, _):
+        began = time.monotonic()
+        assert ask(url, timeout=2).status == 503
+        assert time.monotonic() - began < 4
 
 
 def test_the_token_goes_through_no_proxy_of_the_environment(stub, monkeypatch):
