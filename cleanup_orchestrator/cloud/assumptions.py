@@ -3,7 +3,7 @@
 The promises about tokens, writes and long answers rest on methods that keystoneauth, requests, urllib3 and http.client
 call, and some of these are private. A new release of a library could stop calling one, and nothing would fail: the
 calls would be made without the check. So each process that makes calls first makes a few through a real session, down
-to sockets that lead nowhere, and looks at what was sent. See "Hooks in libraries" in the documentation for contributors.
+to sockets that lead nowhere, and looks at what was sent. "Hooks in libraries" in the documentation has all of them.
 """
 
 from __future__ import annotations

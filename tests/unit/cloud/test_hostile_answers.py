@@ -24,6 +24,7 @@ from cleanup_orchestrator.keystone import http_limits
 from cleanup_orchestrator.plugins.base import ResourceType, Rest
 from tests.support import hostile, sweeps
 from tests.unit.answers import project
+from tests.unit.cloud.test_where_tokens_go import serving
 
 LIMIT = 3  #: MiB
 SECONDS = 1.0
@@ -187,22 +188,14 @@ def test_the_proxy_of_a_request_has_the_limits_too():
     assert seen == ["http://cloud/"]
 
 
-def test_a_connection_is_used_again_with_the_time_of_a_new_answer():
-    """Two answers over one connection, each of which may take its time."""
-    page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-    pause = threading.Event()
-
-    def both():
-        yield page[:-1]
-        pause.wait(SECONDS * 0.7)
-        yield page[-1:]
-        pause.wait(SECONDS * 0.7)
-        yield page
-
-    with hostile.serving({"/": both}) as (url, seen):
-        pool = cloud_session.http_pool(limits())
-        assert [pool.get(url + "/").json() for _ in range(2)] == [{}, {}]
-    assert seen == ["/"], "the second request came over the first connection"
+def test_a_connection_is_used_again_with_the_limits_of_a_new_answer():
+    """Three answers over one connection, which together are longer than one may be."""
+    with serving(lambda *_: (200, {}, "a" * (hostile.MIB - 2))) as (url, seen):
+        pool = cloud_session.http_pool(limits(longest=hostile.MIB, seconds=60))
+        assert [len(pool.get(url).content) for _ in range(3)] == [hostile.MIB] * 3
+        pools = pool.get_adapter(url).poolmanager.pools
+        assert [pools[key].num_connections for key in pools.keys()] == [1]  # noqa: SIM118 # it is no dictionary
+    assert len(seen) == 3
 
 
 @settings(max_examples=200)
