@@ -75,6 +75,7 @@ SERVICE = Service(
             explain=_explain_bound,
             unfiltered="Cyborg lists the requests of all projects to an admin, on one page and without a filter",
             created="created_at",
+            parts=(),
             source="GET, DELETE /v2/accelerator_requests; cyborg api/controllers/v2/arqs.py, objects/ext_arq.py, "
             "policies/arqs.py",
             note="To callers without the role admin Cyborg lists only the requests of the token's project. It looks "

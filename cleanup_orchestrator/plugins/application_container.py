@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
+    PORTS,
     Paging,
     ProjectDefinition,
     Reason,
@@ -112,6 +113,7 @@ SERVICE = Service(
             id="uuid",
             deleting=_deleting,
             created="created_at",
+            parts=(PORTS,),
             acts_on=_ACTS,
             unfiltered="Zun has no filter for capsules: it lists those of all projects to an admin",
             by_hand="as an admin: DELETE /v1/capsules/{id} (Zun)",
@@ -129,6 +131,7 @@ SERVICE = Service(
             id="uuid",
             deleting=_deleting,
             created="created_at",
+            parts=(PORTS,),
             acts_on=_ACTS,
             by_hand="as an admin: DELETE /v1/containers/{id}?stop=true (Zun)",
             source="GET, DELETE /v1/containers; zun api/controllers/v1/containers.py, common/utils.py (VALID_STATES), "

@@ -373,6 +373,7 @@ SERVICE = Service(
             needed_by=(("instance", linked()), ("compute.server", linked())),
             part_of=(("instance", "node_uuid"),),
             created="created_at",
+            parts=(),
             properties="extra",
             source="GET, DELETE /v1/allocations; ironic api/controllers/v1/allocation.py, conductor/allocations.py "
             "(verify_node_for_deallocation)",
@@ -421,6 +422,7 @@ SERVICE = Service(
             protect=(_protect_public,),
             delete=Rest(TYPE, "/runbooks/{id}", method="DELETE", microversion=_RUNBOOKS_VERSION),
             created="created_at",
+            parts=(),
             properties="extra",
             unfiltered="to a token of the project Ironic lists its runbooks and the public ones, of any project",
             source="GET, DELETE /v1/runbooks, microversion 1.92; ironic api/controllers/v1/runbook.py",

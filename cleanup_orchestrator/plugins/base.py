@@ -29,6 +29,7 @@ from cleanup_orchestrator.plugins.contract import (
     Listing,
     NeededBy,
     Needs,
+    Parts,
     RefersTo,
     ResourceType,
     Rule,
@@ -37,6 +38,7 @@ from cleanup_orchestrator.plugins.contract import (
     Unblock,
 )
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
+from cleanup_orchestrator.plugins.parts import PORTS
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -73,6 +75,7 @@ __all__ = [
     "LITERAL_PATH",
     "MOST_BLOCKERS",
     "NOTHING",
+    "PORTS",
     "ROW",
     "SCOPED",
     "Action",
@@ -84,6 +87,7 @@ __all__ = [
     "NeededBy",
     "Needs",
     "Paging",
+    "Parts",
     "ProjectDefinition",
     "ProjectGone",
     "Reason",

@@ -178,6 +178,22 @@ def _created(type_: ResourceType) -> Iterator[str]:
         yield "its age ('created') would never be used: project settings are not selected by their age"
 
 
+def _parts(type_: ResourceType) -> Iterator[str]:
+    for parts in type_.parts or ():
+        if callable(parts.list):
+            yield from (f"parts: {problem}" for problem in _call_problems(parts.list, "parts"))
+        for what in (parts.created, parts.changed, "" if callable(parts.list) else parts.list):
+            if what and not _ATTRIBUTE.fullmatch(what):
+                yield f"its {parts.name} ('parts') has {what!r}, which is no name of an attribute and no dotted path"
+    if type_.created and type_.parts is None and type_.delete is not None:
+        yield (
+            "it does not say what is deleted with it ('parts'), so that its age ('created') is never used: declare an "
+            "empty tuple if there is nothing"
+        )
+    if type_.parts and not type_.created:
+        yield "its 'parts' would never be used: it does not say how old it is ('created')"
+
+
 def _size(type_: ResourceType) -> Iterator[str]:
     if type_.size is None:
         return
@@ -208,6 +224,7 @@ _RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
     ("force", "the declarations about force suit each other", _force),
     ("halt", "it can be stopped and started, or does not declare it", _halt),
     ("created", "'created' is the path of an attribute, or empty", _created),
+    ("parts", "a type that can be selected by its age says which parts are deleted with it", _parts),
     ("size", "'size' is the path of an attribute with a unit, or there is none", _size),
     ("source", "the declaration names its source", _source),
 )

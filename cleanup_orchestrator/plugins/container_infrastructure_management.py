@@ -22,6 +22,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     Paging,
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -37,6 +38,7 @@ from cleanup_orchestrator.plugins.base import (
     refused_in_use,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.orchestration.listing import resources_of
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
 
 if TYPE_CHECKING:
@@ -139,6 +141,18 @@ def _explain_template(connection: Connection, project: ProjectDefinition, templa
     return verdict_naming(project, "it is used by", blockers)
 
 
+def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
+    """Yield when a cluster was changed last: each new node and node group changes its status."""
+    yield {"changed_at": cluster.data.get("updated_at") or cluster.data.get("created_at")}
+
+
+def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
+    """Yield the resources of a cluster's stack, which its users may change without Magnum."""
+    stack_id = cluster.data.get("stack_id")
+    if stack_id and connection.config.get_session_endpoint("orchestration") is not None:
+        yield from resources_of(connection, project, Resource(str(stack_id), "", project.id))
+
+
 _STACK = (
     "the cluster's labels, and the template of its stack, which its users may change: drivers delete with the token "
     "that asks for the delete"
@@ -160,6 +174,10 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         id="uuid",
         properties="labels",
         created="created_at",
+        parts=(
+            Parts("node", _changes, created="changed_at"),
+            Parts("resource of its stack", _of_stack, created="creation_time"),
+        ),
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe,
@@ -212,6 +230,7 @@ SERVICE = Service(
             needed_by=(("failed_cluster", refused_in_use),),
             unfiltered=_ALL,
             created="created_at",
+            parts=(),
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",
             note="Magnum answers 400 while a cluster uses the template. Clusters of any project can use a public "

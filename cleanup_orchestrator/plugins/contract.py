@@ -67,6 +67,37 @@ class Halt:
 
 
 @dataclasses.dataclass(frozen=True)
+class Parts:
+    """What a service deletes together with a resource, and what is no type of its own: the rules of a security group.
+
+    A deletion that selects by age must not delete a part that is too young. If neither ``created`` nor ``changed`` says
+    how old a part is, its age is unknown, and the whole stays.
+    """
+
+    name: str  #: of one part, for messages: ``rule``
+    #: The attribute of the whole's row, as listed and as shown, with the list of its parts. Or a hook that yields the
+    #: rows of the parts of one resource, of any owner. It only reads, and is called only for a resource that is old
+    #: enough.
+    list: str | Callable[[Connection, ProjectDefinition, Resource], Iterable[Row]]
+    created: str = ""  #: the attribute of a part with the time of its creation, as in :attr:`ResourceType.created`
+    #: The attribute of the whole's row with the time of its last change, where each new part changes it. It counts for
+    #: a part that does not show its own time.
+    changed: str = ""
+
+    def of(self, connection: Connection, project: ProjectDefinition, whole: Resource) -> Iterable[Any]:
+        """Return the parts of a resource: rows, or whatever its row lists.
+
+        :raises BadAnswer: when the row does not have the list
+        """
+        if callable(self.list):
+            return self.list(connection, project, whole)
+        found = pick(whole.data, self.list)
+        if not isinstance(found, list | tuple):
+            raise BadAnswer(f"{whole.id} was listed without {self.list!r}")
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
 class ResourceType:
     """One type of resource that a project owns in one service."""
 
@@ -118,6 +149,9 @@ class ResourceType:
     #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
     #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
     created: str = ""
+    #: What is deleted with it and is no type of its own; what is a type has ``part_of`` or ``deleted_with``. An empty
+    #: tuple says that there is nothing. ``None``: not declared, so that a resource is never selected by its age.
+    parts: tuple[Parts, ...] | None = None
     #: The attribute of the row as listed that has its size, and the bytes of one unit of it. It is for people alone:
     #: nothing is decided by it.
     size: tuple[str, int] | None = None

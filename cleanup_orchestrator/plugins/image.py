@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from oslo_config import cfg
 
@@ -21,6 +21,8 @@ from cleanup_orchestrator.plugins.base import (
     MOST_BLOCKERS,
     ROW,
     BadAnswer,
+    Paging,
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -181,6 +183,21 @@ def _members(connection: Connection, image_id: str) -> list[Row]:
     return rows
 
 
+def _memberships_of(connection: Connection, project: ProjectDefinition, image: Resource) -> list[Row]:
+    """Return the memberships in an image, of any project."""
+    return _members(connection, image.id) if image.data.get("visibility") == "shared" else []
+
+
+def _definitions_of(connection: Connection, project: ProjectDefinition, namespace: Resource) -> Iterator[Row]:
+    """Yield what a namespace defines. Glance shows no time of a property."""
+    path = f"/metadefs/namespaces/{quote(namespace.id, safe='')}"
+    for collection, key in (("objects", "objects"), ("tags", "tags"), ("resource_types", "resource_type_associations")):
+        for row in Rest("image", f"{path}/{collection}", key=key, paging=Paging.LINKS).rows(connection, project):
+            yield {**row, "id": row["name"]}
+    properties = Rest("image", f"{path}/properties").call(connection, project)["properties"]
+    yield from ({"id": name} for name in properties)
+
+
 def _unprotect_image(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
     """Clear the flag that prevents an accidental delete by the owner.
 
@@ -337,6 +354,7 @@ SERVICE = Service(
             tags="tags",
             properties=ROW,
             created="created_at",
+            parts=(Parts("membership", _memberships_of, created="created_at"),),
             size=("size", 1),
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
@@ -360,6 +378,7 @@ SERVICE = Service(
             prepare=(_unprotect_namespace,),
             unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",
             created="created_at",
+            parts=(Parts("definition", _definitions_of, created="created_at"),),
             source="GET /v2/metadefs/namespaces; glance api/v2/metadef_namespaces.py, "
             "db/sqlalchemy/metadef_api/namespace.py",
             note="The name is the id, and another project may use it after a delete: the owner is read again right "
@@ -376,6 +395,7 @@ SERVICE = Service(
             owner="owner",
             keep=(_keep_task,),
             created="created_at",
+            parts=(),
             source="GET /v2/tasks?owner=X; DELETE is always 405 (glance api/v2/tasks.py)",
             note="The SDK has no owner filter for tasks and would fetch those of the whole cloud.",
         ),

@@ -20,6 +20,7 @@ from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     Needs,
     Paging,
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -58,6 +59,7 @@ _FRESH = "the token is scoped into the project, and Barbican shows nothing else"
 _DETECT = "1.2"
 #: The first microversion that knows consumers of secrets.
 _CONSUMERS = "1.1"
+_MOST_CONSUMERS = 100  #: that one call returns
 
 #: Types that keep keys or certificates in Barbican and need them while they exist: an encrypted volume cannot even be
 #: detached without its key.
@@ -158,11 +160,13 @@ def _refuse_shared(
 
 
 def _consumers(connection: Connection, path: str) -> list[Row]:
-    """Return the first hundred consumers of a secret.
+    """Return the first hundred consumers of a secret or a container.
 
     Barbican before 1.1 has no consumers.
     """
-    response = connection.key_manager.get(f"{path}/consumers", params={"limit": 100}, microversion=_CONSUMERS)
+    response = connection.key_manager.get(
+        f"{path}/consumers", params={"limit": _MOST_CONSUMERS}, microversion=_CONSUMERS
+    )
     if response.status_code == 406:
         return []
     exceptions.raise_from_response(response)
@@ -214,6 +218,18 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     yield {"id": project.id, "name": "project quota", "project_id": project.id}
 
 
+def _of_secret(connection: Connection, _project: ProjectDefinition, secret: Resource) -> list[Row]:
+    """Return the consumers of a secret, the first hundred, and one of unknown age for all others."""
+    rows = _consumers(connection, f"/secrets/{secret.id}")
+    return rows if len(rows) < _MOST_CONSUMERS else [*rows, {}]
+
+
+def _of_container(connection: Connection, _project: ProjectDefinition, container: Resource) -> list[Row]:
+    """Return the consumers of a container, as those of a secret."""
+    rows = _consumers(connection, f"/containers/{container.id}") if container.data.get("consumers") else []
+    return rows if len(rows) < _MOST_CONSUMERS else [*rows, {}]
+
+
 SERVICE = Service(
     service_type="key-manager",
     contract_version=1,
@@ -231,6 +247,7 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             created="created",
+            parts=(),
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
             note="Deleted before the other types, because an order in progress creates a secret. This secret is "
             "a separate resource.",
@@ -247,6 +264,7 @@ SERVICE = Service(
             after=("order", *_USERS),
             needed_by=_NEEDED_BY,
             created="created",
+            parts=(Parts("consumer", _of_container, created="created"),),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
             note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
             "are deleted first. Its secrets stay. An admin of another project gets 403.",
@@ -262,6 +280,7 @@ SERVICE = Service(
             after=("order", "container", *_USERS),
             needed_by=(*_NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
             created="created",
+            parts=(Parts("consumer", _of_secret, created="created"),),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "

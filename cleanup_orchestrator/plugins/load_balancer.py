@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     BadAnswer,
     Paging,
+    Parts,
     ProjectDefinition,
     Reason,
     Resource,
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
-def _collection(name: str) -> Rest:
+def _collection(name: str, key: str = "") -> Rest:
     # Octavia drops the owner filter from its next links: only their marker is used, put over the original query.
     return Rest(
         "load-balancer",
         f"/lbaas/{name}",
-        key=name,
+        key=key or name,
         query={"project_id": "{project_id}", "limit": PAGE},
         paging=Paging.LINKS,
     )
@@ -102,6 +103,29 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
             yield row
 
 
+def _of_balancer(
+    connection: Connection, project: ProjectDefinition, balancer: Resource, collection: str
+) -> Iterator[Row]:
+    """Yield a load balancer's rows of a collection."""
+    for row in _collection(collection).rows(connection, project):
+        if balancer.id in {each["id"] for each in row["loadbalancers"]}:
+            yield row
+
+
+def _members(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Iterator[Row]:
+    """Yield the members of a load balancer's pools."""
+    for pool in _of_balancer(connection, project, balancer, "pools"):
+        if pool["members"]:
+            yield from _collection(f"pools/{pool['id']}/members", "members").rows(connection, project)
+
+
+def _rules(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Iterator[Row]:
+    """Yield the rules of the L7 policies of a load balancer's listeners."""
+    for listener in _of_balancer(connection, project, balancer, "listeners"):
+        for policy in listener["l7policies"]:
+            yield from _collection(f"l7policies/{policy['id']}/rules", "rules").rows(connection, project)
+
+
 def _child(name: str, collection: str, source: str, **declared: Any) -> ResourceType:
     return ResourceType(
         name=name,
@@ -113,6 +137,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
         after=("load_balancer",),
         tags="tags",
         created="created_at",
+        parts=(),
         source=source,
         **declared,
     )
@@ -137,6 +162,7 @@ SERVICE = Service(
             describe=describe,
             tags="tags",
             created="created_at",
+            parts=(Parts("member", _members, created="created_at"), Parts("L7 rule", _rules, created="created_at")),
             source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
             "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
             note="Octavia's next links lose the owner filter: the second page would have rows of all projects. The "

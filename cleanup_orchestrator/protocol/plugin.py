@@ -174,6 +174,7 @@ def _resource_type(hooks: _Hooks) -> ResourceType:
         describe=description,
         tags="tags",
         created="" if declared.project_setting else "created_at",
+        parts=(),
         token=Token.SERVICE,
         acts_on=declared.acts_on,
         project_setting=declared.project_setting,

@@ -136,6 +136,7 @@ BACKUP = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created_at",
+    parts=(),
     size=("size", GIB),
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",

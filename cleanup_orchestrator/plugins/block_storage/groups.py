@@ -181,6 +181,7 @@ GROUP_SNAPSHOT = ResourceType(
     prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
     deleting=being_deleted,
     created="created_at",
+    parts=(),
     source="GET /v3/group_snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/group_snapshots/{id}, "
     "microversion 3.58; cinder api/v3/group_snapshots.py",
     note="Its snapshots are deleted with it, and cannot be deleted one by one. Those of old consistency groups are "
@@ -204,6 +205,7 @@ CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created_at",
+    parts=(),
     source="GET /v3/cgsnapshots/detail, DELETE /v3/cgsnapshots/{id}; cinder api/contrib/cgsnapshots.py",
     note="Created with the deprecated API of consistency groups. It shows no owner. The API lists those of the "
     "token's project alone, and the new kind among them. If the project is gone, they are found by the "
@@ -228,6 +230,7 @@ GROUP = ResourceType(
     after=("compute.server",),
     needed_by=(("compute.server", groups_of_servers),),
     created="created_at",
+    parts=(),
     source="GET /v3/groups/detail?all_tenants=1&project_id=X, POST /v3/groups/{id}/action delete, microversion "
     "3.58; cinder api/v3/groups.py, group/api.py (delete)",
     note="Its volumes, of any project, are deleted with it: refused when one is another project's. Snapshots of its "
@@ -254,6 +257,7 @@ CONSISTENCY_GROUP = ResourceType(
     after=("compute.server",),
     needed_by=(("compute.server", groups_of_servers),),
     created="created_at",
+    parts=(),
     source="GET /v3/consistencygroups/detail, POST /v3/consistencygroups/{id}/delete; cinder "
     "api/contrib/consistencygroups.py",
     note="Created with the deprecated API of consistency groups, and hidden among the groups. Its volumes are "

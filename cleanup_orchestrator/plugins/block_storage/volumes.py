@@ -252,6 +252,7 @@ TRANSFER = ResourceType(
     all_projects=list_all("transfers"),
     keep=(_keep_accepted,),
     created="created_at",
+    parts=(),
     source="GET /v3/volume-transfers/detail?all_tenants=1&project_id=X, DELETE /v3/volume-transfers/{id}, "
     "microversion 3.59; cinder api/v3/volume_transfer.py, db/api.py (_process_transfer_filters)",
     note="An offer of one of the project's volumes to another project. After its delete the volume is available "
@@ -291,6 +292,7 @@ SNAPSHOT = ResourceType(
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
     created="created_at",
+    parts=(),
     size=("size", GIB),
     source="GET /v3/snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/snapshots/{id}; cinder "
     "api/v3/snapshots.py, volume/api.py (delete_snapshot)",
@@ -317,6 +319,7 @@ VOLUME = ResourceType(
     after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
     needed_by=(("compute.server", linked(Rest("compute", "/servers/{id}"))),),
     created="created_at",
+    parts=(),
     size=("size", GIB),
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
     "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
+    PORTS,
     SCOPED,
     BadAnswer,
     Halt,
@@ -259,6 +260,7 @@ SERVER = ResourceType(
     properties="metadata",
     after=("container-infrastructure-management.cluster", "database.instance"),
     created="created",
+    parts=(PORTS,),
     source="GET /servers/detail?all_tenants=1&project_id=X, the same with soft_deleted=true and "
     "status=SOFT_DELETED, POST /servers/{id}/action forceDelete and os-resetState; nova compute/api.py, "
     "api/openstack/compute/servers.py, db/main/api.py, objects/build_request.py",
@@ -284,6 +286,7 @@ UNREACHABLE_SERVER = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created",
+    parts=(),
     source="GET /servers with microversion 2.69, a token of the project, and no filter; of a project that is "
     "gone GET /servers?all_tenants=1, and GET /servers/{id} of those that are UNKNOWN; nova "
     "api/openstack/compute/servers.py (_is_cell_down_supported), compute/api.py "

@@ -144,6 +144,7 @@ BACKUP = ResourceType(
     "the account of the token's project. It also counts the quota of the token's project",
     by_hand="as an admin of the database: set deleted = 1 in the row {id} of Trove's table backups",
     created="created",
+    parts=(),
     source="GET /v1.0/{project}/backups?project_id=X, DELETE /v1.0/{project}/backups/ID; trove backup/models.py, "
     "taskmanager/models.py (BackupTasks.delete_backup)",
     note="Increments are deleted before the backup that they need. If Swift refuses to delete the object, Trove still "

@@ -203,6 +203,7 @@ CLUSTER = ResourceType(
     by_hand="as an admin: POST /mgmt/clusters/{id}/action with reset-task, then DELETE /clusters/{id}",
     unfiltered="Trove lists the clusters of all projects to an admin, on one page and without a filter",
     created="created",
+    parts=(),
     source="GET /v1.0/{project}/mgmt/clusters?deleted=false, DELETE /v1.0/{project}/clusters/ID; trove "
     "extensions/mgmt/clusters/, cluster/models.py (delete), taskmanager/models.py (delete_cluster)",
     note="Its instances are deleted with it. Trove refuses (422) the delete unless the task is NONE or DELETING. "
@@ -227,6 +228,7 @@ INSTANCE = ResourceType(
     needed_by=(("backup", of_backup), ("cluster", _of_cluster)),
     acts_on=_TO_GUEST,
     created="created",
+    parts=(),
     size=("volume.size", GIB),
     source="GET /v1.0/{project}/mgmt/instances?project_id=X&deleted=false&include_clustered=true, DELETE "
     "/v1.0/{project}/instances/ID; trove extensions/mgmt/instances/, instance/models.py (delete, delete_async), "

@@ -111,6 +111,7 @@ CONFIGURATION = ResourceType(
     after=("cluster", "instance"),
     needed_by=_NEEDED_BY,
     created="created",
+    parts=(),
     source="GET, DELETE /v1.0/{project}/configurations; trove configuration/service.py, configuration/models.py",
     note="To an admin Trove lists the groups of all projects, without owners: such a list counts only if it is empty. "
     "Trove refuses (400) to delete a group that an instance of the token's project uses. See list_configurations.",
@@ -129,6 +130,7 @@ MODULE = ResourceType(
     after=("cluster", "instance"),
     needed_by=_NEEDED_BY,
     created="created",
+    parts=(),
     source="GET, DELETE /v1.0/{project}/modules; trove module/service.py, module/models.py (Modules.load, delete)",
     note="To an admin Trove 26 answers 500 to this list. To others it does not show a module that an admin made for "
     "the project and hid. The janitor cannot delete one that an admin made to be applied by itself (403). See "

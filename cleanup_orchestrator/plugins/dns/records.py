@@ -178,6 +178,7 @@ RECORDSET = ResourceType(
     needed_by=(("ptr", pointers),),
     unfiltered=UNFILTERED,
     created="created_at",
+    parts=(),
     source="GET /v2/recordsets, DELETE /v2/zones/{zone}/recordsets/{id}; designate central/service.py, "
     "storage/sqlalchemy/base.py",
     note="Only recordsets in zones of others, by a share: the rest are deleted with the project's own zones. The PTR "

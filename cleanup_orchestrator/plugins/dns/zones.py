@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     Action,
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -51,9 +52,20 @@ def _foreign_recordsets(connection: Connection, project: ProjectDefinition, zone
 
     A recordset without an owner belongs to Designate or its sink.
     """
-    for row in paged_list(f"/zones/{zone.id}/recordsets", "recordsets").rows(connection, project):
+    for row in _records_of(connection, project, zone):
         if owner_of(row) not in ("", project.id):
             yield row
+
+
+def _records_of(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
+    """Yield the recordsets in a zone, of any project."""
+    return paged_list(f"/zones/{zone.id}/recordsets", "recordsets").rows(connection, project)
+
+
+def _shares_of(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
+    """Yield the shares of a zone with other projects."""
+    if zone.data.get("shared"):
+        yield from paged_list(f"/zones/{zone.id}/shares", "shared_zones", ALL).rows(connection, project)
 
 
 def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
@@ -92,9 +104,8 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
 
     Designate refuses to remove a share that its project uses.
     """
-    if not zone.data.get("shared") or project.options.get("delete_foreign_recordsets"):
+    if project.options.get("delete_foreign_recordsets"):
         return
-    shares = paged_list(f"/zones/{zone.id}/shares", "shared_zones", ALL)
     delete = Rest(
         "dns",
         f"/zones/{zone.id}/shares/{{id}}",
@@ -102,7 +113,7 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
         headers=ALL,
         accept=frozenset({204, 404}),  # its owner may have removed it meanwhile
     )
-    for share in list(shares.rows(connection, project)):
+    for share in list(_shares_of(connection, project, zone)):
         delete.call(connection, project, Resource(str(share["id"]), "", None))
 
 
@@ -228,6 +239,7 @@ def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
         list=paged_list(f"/zones/tasks/{path}", key),
         show=Rest("dns", one, headers=SUDO),
         created="created_at",
+        parts=(),
         unfiltered=UNFILTERED,
         **declared,
     )
@@ -281,6 +293,7 @@ TSIG_KEY = ResourceType(
     prepare=(_refuse_key_of_used_zone,),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
     created="created_at",
+    parts=(),
     source="GET /v2/tsigkeys, DELETE /v2/tsigkeys/{id}; designate api/v2/controllers/tsigkeys.py",
     note="An admin created it for one zone, whose id is its only link to the project: after the zone is gone, its "
     "owner would be unknown. The key of a zone that others use stays, as the zone does. Keys of pools belong to "
@@ -311,6 +324,7 @@ ZONE = ResourceType(
     ),
     unfiltered=UNFILTERED,
     created="created_at",
+    parts=(Parts("recordset", _records_of, created="created_at"), Parts("share", _shares_of, created="created_at")),
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
     "storage/sqlalchemy/__init__.py",
     note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "

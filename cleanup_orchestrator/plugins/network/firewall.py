@@ -66,6 +66,7 @@ FIREWALL = (
         "A list without a filter creates those of the caller's project. So the first inventory or dry run in a cloud "
         "may create them in the orchestrator's own project: Neutron has no list that creates nothing.",
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -84,6 +85,7 @@ FIREWALL = (
         after=("firewall_group",),
         needed_by=(("firewall_group", refused_in_use),),
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/fwaas/firewall_policies/P: 409 FirewallPolicyInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -97,6 +99,7 @@ FIREWALL = (
         after=("firewall_policy",),
         needed_by=(("firewall_policy", refused_in_use),),
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/fwaas/firewall_rules/R: 409 FirewallRuleInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Needs,
+    Parts,
     ProjectDefinition,
     Refused,
     Resource,
@@ -35,6 +36,7 @@ from cleanup_orchestrator.plugins.network.common import (
     behind_ports_of_servers,
     explain_by,
     extension,
+    extension_aliases,
     list_rows,
     owner_of,
     rest_list,
@@ -221,14 +223,28 @@ def explain_router_port(connection: Connection, project: ProjectDefinition, reso
     )
 
 
+def associations_of(connection: Connection, project: ProjectDefinition, resource: Resource) -> Iterator[Row]:
+    """Yield the associations of a local IP, which show no time.
+
+    Neutron 29 was observed to answer 500 to a list of associations that is not empty.
+    """
+    yield from list_rows(connection, "local_ip_associations", resource.id)
+
+
+def segments_of(connection: Connection, project: ProjectDefinition, resource: Resource) -> Iterator[Row]:
+    """Yield the segments of a network. Without the extension a network has those of its creation."""
+    if "segment" in extension_aliases(connection):
+        yield from list_rows(connection, "segments", network_id=resource.id)
+
+
 def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Remove the associations of a local IP: Neutron refuses to delete it with any.
 
-    Neutron 29 was observed to answer 500 to a list of associations that is not empty. Then the delete is tried anyway,
-    and refused. A later sweep succeeds once the associated ports are gone: associations are deleted with their port.
+    If they cannot be listed, the delete is tried anyway, and refused. A later sweep succeeds once the associated ports
+    are gone: associations are deleted with their port.
     """
     try:
-        rows = list(list_rows(connection, "local_ip_associations", resource.id))
+        rows = list(associations_of(connection, project, resource))
     except exceptions.HttpException as error:
         if error.status_code != 500:
             raise
@@ -328,6 +344,7 @@ NETWORK = simple_type(
     "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
     "their ports are on it.",
     created="created_at",
+    parts=(Parts("segment", segments_of, created="created_at"),),
     source="DELETE /v2.0/networks/N: 409 NetworkInUse with a port of any project; neutron db/db_base_plugin_v2.py",
 )
 
@@ -343,6 +360,7 @@ NETWORKS = (
         "as ordinary ports.",
         tags="tags",
         created="created_at",
+        parts=(Parts("subport", "sub_ports", changed="updated_at"),),
         source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
     ),
     simple_type(
@@ -354,6 +372,7 @@ NETWORKS = (
         "port that a user chose for it is deleted after it. Its associations with other ports are removed "
         "before it.",
         created="created_at",
+        parts=(Parts("association", associations_of),),
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
     ResourceType(
@@ -406,6 +425,7 @@ NETWORKS = (
         "and tap flows of other projects that refer to a port.",
         tags="tags",
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
     ResourceType(
@@ -423,6 +443,7 @@ NETWORKS = (
         "is a separate type, so that plain ports do not wait for routers.",
         tags="tags",
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",
     ),
@@ -445,6 +466,7 @@ NETWORKS = (
         "refused when there are any. So the subnets of a network that is left stay with it.",
         tags="tags",
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
     simple_type(
@@ -459,6 +481,7 @@ NETWORKS = (
         note="Neutron answers 400, not 409, while subnets of any project use it.",
         tags="tags",
         created="created_at",
+        parts=(Parts("prefix", "prefixes", changed="updated_at"),),
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),
     simple_type(

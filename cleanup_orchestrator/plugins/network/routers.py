@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Needs,
+    Parts,
     ProjectDefinition,
     Resource,
     ResourceType,
@@ -166,6 +167,7 @@ ROUTERS = (
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         created="created_at",
+        parts=(),
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
     ),
     ResourceType(
@@ -188,6 +190,7 @@ ROUTERS = (
         available=extension("l3-ndp-proxy"),
         note="While it exists, its router's interfaces and gateway cannot be removed.",
         created="created_at",
+        parts=(),
         source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py, neutron_lib api/definitions/l3_ndp_proxy.py",
     ),
     simple_type(
@@ -210,6 +213,7 @@ ROUTERS = (
         "network with the last HA router.",
         tags="tags",
         created="created_at",
+        parts=(Parts("route", "routes", changed="updated_at"),),
         source="DELETE /v2.0/routers/R: 409 RouterInUse, RouterExternalGatewayInUseByFloatingIp; neutron db/l3_db.py",
     ),
     ResourceType(

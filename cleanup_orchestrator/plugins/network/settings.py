@@ -51,6 +51,8 @@ def explain_rbac_policy(connection: Connection, project: ProjectDefinition, reso
     )
 
 
+_SHARED_TYPES = ("network", "subnet_pool", "address_scope", "security_group", "address_group", "qos_policy", "bgpvpn")
+
 SHARING = (
     simple_type(
         "rbac_policy",
@@ -59,15 +61,8 @@ SHARING = (
         title="object_id",
         protect=(shared_with_all,),
         explain=explain_rbac_policy,
-        after=(
-            "network",
-            "subnet_pool",
-            "address_scope",
-            "security_group",
-            "address_group",
-            "qos_policy",
-            "bgpvpn",
-        ),
+        after=_SHARED_TYPES,
+        part_of=tuple((name, "object_id") for name in _SHARED_TYPES),
         note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
         "without the grant a shared network would not look shared, and would lose its protection.",
         source="/v2.0/rbac-policies, never paged; neutron db/rbac_db_mixin.py",
@@ -102,6 +97,7 @@ METERS = (
         "log/logs",
         available=extension("logging"),
         created="created_at",
+        parts=(),
         source="/v2.0/log/logs; neutron services/logapi/logging_plugin.py",
     ),
 )

@@ -90,6 +90,7 @@ SOFTWARE_DEPLOYMENT = ResourceType(
     prepare=(_refuse_foreign_server,),
     after=("stack",),
     created="creation_time",
+    parts=(),
     source="GET, DELETE /v1/P/software_deployments; heat engine/api.py, format_software_deployment, "
     "engine/service_software_config.py",
     note="Those of a stack are deleted with it. These were created separately. Heat lists those of the whole cloud, "
@@ -108,6 +109,7 @@ SOFTWARE_CONFIG = ResourceType(
     after=("software_deployment",),
     needed_by=(("software_deployment", refused_in_use),),
     created="creation_time",
+    parts=(),
     source="GET, DELETE /v1/P/software_configs; heat db/api.py, software_config_delete",
     note="Heat answers 400 while a deployment of any project uses it.",
 )

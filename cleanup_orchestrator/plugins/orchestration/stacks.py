@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     BadAnswer,
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -29,6 +30,7 @@ from cleanup_orchestrator.plugins.orchestration.listing import (
     failed_stacks,
     nested_in,
     orphaned_stacks,
+    resources_of,
     show_stack,
     stacks_of,
 )
@@ -277,6 +279,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         title="stack_name",
         owner="project",
         created="creation_time",
+        parts=(Parts("resource", resources_of, created="creation_time"),),
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe_stack,

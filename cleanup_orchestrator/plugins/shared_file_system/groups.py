@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Parts,
     ProjectDefinition,
     Resource,
     Row,
@@ -114,6 +115,7 @@ GROUP_SNAPSHOT = simple_type(
     "openstack share group snapshot delete --force {id}",
     describe=describe_status,
     created="created_at",
+    parts=(),
     source="GET /v2/share-group-snapshots/detail?all_tenants=1&project_id=X, DELETE "
     "/v2/share-group-snapshots/{id}; manila api/v2/share_group_snapshots.py, share_group/api.py",
 )
@@ -132,6 +134,7 @@ SHARE_GROUP = simple_type(
     after=("share", "group_snapshot"),
     needed_by=(("share", refused_in_use), ("group_snapshot", refused_in_use)),
     created="created_at",
+    parts=(),
     source="GET /v2/share-groups/detail?all_tenants=1&project_id=X, DELETE /v2/share-groups/{id}; manila "
     "api/v2/share_groups.py, share_group/api.py",
 )
@@ -147,6 +150,7 @@ SHARE_NETWORK = simple_type(
     after=("share", "share_group"),
     needed_by=(("share", linked(rest("/shares/{id}"))), ("share_group", linked(rest("/share-groups/{id}")))),
     created="created_at",
+    parts=(Parts("subnet", "share_network_subnets", created="created_at"),),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",
     note="Its share servers are deleted with it, later. They have ports in the project's networks. Manila "
@@ -179,6 +183,7 @@ SECURITY_SERVICE = simple_type(
     after=("share_network",),
     needed_by=(("share_network", refused_in_use),),
     created="created_at",
+    parts=(),
     source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
     "manila api/v2/security_service.py",
     note="Manila answers 403 while it is attached to a share network. Manila treats limit and offset in this "

@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import (
     Action,
     NeededBy,
     Needs,
+    Parts,
     ProjectDefinition,
     Resource,
     Rest,
@@ -193,6 +194,25 @@ def of_share(one: Rest, attribute: str = "share_id") -> NeededBy:
     return rule
 
 
+_ACCESS_RULES = "2.45"  #: the first microversion with this list, which has the time
+
+
+def _access_to_share(connection: Connection, project: ProjectDefinition, share: Resource) -> Iterator[Row]:
+    """Yield the access rules of a share. An older Manila shows no time of them."""
+    if since(_ACCESS_RULES)(connection, project):
+        yield from rest("/share-access-rules", _ACCESS_RULES, key="access_list", query={"share_id": share.id}).rows(
+            connection, project
+        )
+    else:
+        yield {}
+
+
+def _access_to_snapshot(connection: Connection, project: ProjectDefinition, snapshot: Resource) -> Iterator[Row]:
+    """Yield the access rules of a snapshot. Manila shows no time of them."""
+    path = f"/snapshots/{snapshot.id}/access-list"
+    return rest(path, key="snapshot_access_list").rows(connection, project)
+
+
 _SHARES_OWNER = "it shows no owner: it is that of its share"
 
 _ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)
@@ -212,6 +232,7 @@ RESOURCE_LOCK = simple_type(
     available=since(LOCKS),
     after=("compute.server",),
     created="created_at",
+    parts=(),
     source="GET /v2/resource-locks?all_projects=1&project_id=X, DELETE /v2/resource-locks/{id}; manila "
     "api/v2/resource_locks.py, lock/api.py, share/api.py (prevent_locked_action_on_share)",
     note="The project's own locks are deleted before the locked resources. A lock of others (an admin, or the "
@@ -232,6 +253,7 @@ TRANSFER = simple_type(
     all_projects=paged_list("/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true"),
     available=since(TRANSFERS),
     created="created_at",
+    parts=(),
     source="GET /v2/share-transfers/detail?all_tenants=true&source_project_id=X, DELETE "
     "/v2/share-transfers/{id}; manila api/v2/share_transfer.py, transfer/api.py",
     note="Its delete returns the share to the project. Until then another project could accept it. The delete acts "
@@ -254,6 +276,7 @@ BACKUP = simple_type(
     after=("transfer",),
     needed_by=(("transfer", _OF_TRANSFER),),
     created="created_at",
+    parts=(),
     size=("size", GIB),
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
     "api/v2/share_backups.py, share/api.py",
@@ -273,6 +296,7 @@ REPLICA = simple_type(
     after=("transfer", "backup"),
     needed_by=(("transfer", _OF_TRANSFER), ("backup", _OF_BACKUP)),
     created="created_at",
+    parts=(),
     source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
     "api/v2/share_replicas.py, share/api.py",
     note="Without a share's id this list shows the replicas of all projects, without owners. The last active replica "
@@ -293,6 +317,7 @@ SNAPSHOT = simple_type(
     after=("replica", "transfer"),
     needed_by=(("replica", _OF_REPLICA), ("transfer", _OF_TRANSFER)),
     created="created_at",
+    parts=(Parts("access rule", _access_to_snapshot),),
     size=("size", GIB),
     source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
     "api/v2/share_snapshots.py, share/api.py",
@@ -325,6 +350,7 @@ SHARE = simple_type(
         ("snapshot", of_share(rest("/snapshots/{id}", key="snapshot"))),
     ),
     created="created_at",
+    parts=(Parts("access rule", _access_to_share, created="created_at"),),
     size=("size", GIB),
     source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",

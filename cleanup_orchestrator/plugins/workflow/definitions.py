@@ -94,6 +94,7 @@ WORKFLOW = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/workflows, GET /v2/workflows/ID/members; mistral api/controllers/v2/workflow.py, "
     "db/v2/sqlalchemy/api.py (delete_workflow_definition)",
     note="Mistral answers 400 while a trigger of any project starts it. Its members are deleted with it. Workflows "
@@ -134,6 +135,7 @@ ACTION = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/actions; mistral api/controllers/v2/action.py, actions/dynamic_action.py (find_all)",
     note="Mistral lists the actions of one namespace at a time, and no call lists namespaces. So the namespaces of the "
     "project's workflows and workbooks are listed, and these are deleted after the actions. An action in a namespace "
@@ -195,6 +197,7 @@ def _named(name: str, table: str, *fields: str, **declared: Any) -> ResourceType
         used=foreign_use(_namesakes(collection)),
         by_hand=f"as an admin of Mistral's database: delete the row with the id {{id}} in the table {table}",
         created="created_at",
+        parts=(),
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         **declared,
@@ -263,7 +266,9 @@ DYNAMIC_ACTION = ResourceType(
     delete=Rest(TYPE, "/dynamic_actions/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
     after=("code_source",),
+    part_of=(("code_source", "code_source_id"),),
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/dynamic_actions; mistral api/controllers/v2/dynamic_action.py",
     note=f"{_ADMINS} It is deleted with its code source. Only one that is made of another project's code source is "
     "left. Mistral 23 answers 500 to the delete of a dynamic action in a namespace: then only its row in the table "
@@ -283,6 +288,7 @@ CODE_SOURCE = ResourceType(
     used=foreign_use(_others),
     after=("execution",),
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/code_sources; mistral api/controllers/v2/code_source.py, db/v2/sqlalchemy/models.py",
     note=f"{_ADMINS} The database deletes the dynamic actions of any project that are made of it. If one of them is "
     "another project's, or public, the code source is not deleted.",

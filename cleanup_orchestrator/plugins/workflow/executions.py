@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Parts,
     ProjectDefinition,
     Reason,
     Refused,
@@ -31,6 +32,7 @@ CRON_TRIGGER = ResourceType(
     show=Rest(TYPE, "/cron_triggers/{id}"),
     delete=Rest(TYPE, "/cron_triggers/{id}", method="DELETE"),
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/cron_triggers; mistral api/controllers/v2/cron_trigger.py, services/triggers.py",
     note="Deleted first, because it starts executions. Mistral deletes the trust after the trigger, with its own user. "
     "If that fails, the trust is deleted with the trusts of the project.",
@@ -47,6 +49,7 @@ EVENT_TRIGGER = ResourceType(
     delete=Rest(TYPE, "/event_triggers/{id}", method="DELETE"),
     unfiltered="Mistral answers 500 to a filter by project: an admin lists those of all projects",
     created="created_at",
+    parts=(),
     source="GET, DELETE /v2/event_triggers; mistral api/controllers/v2/event_trigger.py, services/triggers.py",
     note="As a cron trigger.",
 )
@@ -56,7 +59,16 @@ def _state(execution: Resource, project: ProjectDefinition) -> str:
     return str(execution.data.get("state"))
 
 
-_EXECUTED = ("workflow_name", "state", "task_execution_id")
+def _completed(execution: Resource) -> bool:
+    return execution.data.get("state") in ("SUCCESS", "ERROR", "CANCELLED", "SKIPPED")
+
+
+def _tasks(_connection: Connection, _project: ProjectDefinition, execution: Resource) -> Iterator[Row]:
+    """Yield the latest time at which an execution can have begun a task: its end. Before that, it is not known."""
+    yield {"at": execution.data.get("updated_at") if _completed(execution) else None}
+
+
+_EXECUTED = ("workflow_name", "state", "task_execution_id", "updated_at")
 
 EXECUTION = ResourceType(
     name="execution",
@@ -68,6 +80,7 @@ EXECUTION = ResourceType(
     describe=_state,
     after=("cron_trigger", "event_trigger"),
     created="created_at",
+    parts=(Parts("task", _tasks, created="at"),),
     source="GET, DELETE /v2/executions; mistral api/controllers/v2/execution.py, db/v2/sqlalchemy/api.py "
     "(delete_workflow_execution)",
     note="Without 'force' Mistral refuses (403) to delete an execution that is not completed. The delete removes rows, "
@@ -82,10 +95,6 @@ _ACTIONS = pages("action_executions", "name", "state", "task_execution_id")
 def _ad_hoc(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the action executions that belong to no task. The others are deleted with their execution."""
     return (row for row in _ACTIONS.rows(connection, project) if row.get("task_execution_id") is None)
-
-
-def _completed(execution: Resource) -> bool:
-    return execution.data.get("state") in ("SUCCESS", "ERROR", "CANCELLED", "SKIPPED")
 
 
 def _unfinished(execution: Resource) -> bool:
@@ -140,6 +149,7 @@ ACTION_EXECUTION = ResourceType(
     "is cancelled, and functions in it read what the token may read (with an admin's, the executions of all projects)",
     acts_on_if=_unfinished,
     created="created_at",
+    parts=(),
     source="GET, PUT, DELETE /v2/action_executions; mistral api/controllers/v2/action_execution.py, "
     "db/v2/sqlalchemy/api.py (delete_action_execution)",
     note="Only those that a user has started without a workflow, and had saved ('save_result'). By default Mistral "

@@ -389,8 +389,9 @@ def _delete_one(
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := exclusions.protected(current):
                 return Verdict(Reason.PROTECTED, why)
-            if verdict := changed(context, resource.data, current.data):
-                return verdict
+        called = None
+        if verdict := changed(context, resource.data, current):
+            return verdict
         deleting = connection
         if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
             called = None

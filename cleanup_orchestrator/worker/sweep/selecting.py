@@ -22,9 +22,9 @@ def unselected_by(context: SweepContext) -> Unselected:
     """Return a function that says why a resource is not selected.
 
     A service deletes some resources together with another one. These go with it, whatever their types and their tags
-    are. But where the selection has an age, none of them may be younger.
+    are. But where the selection has an age, none of them may be younger, or of unknown age.
 
-    :raises Exception: a type of parts cannot be listed
+    :raises Exception: a type of parts cannot be listed. What is returned raises it if parts that are no type cannot be
     """
     selection, type_ = context.selection, context.type
     if not selection or type_.project_setting:
@@ -40,7 +40,7 @@ def unselected_by(context: SweepContext) -> Unselected:
         lack = _lacks(selection, tags, created)
         if lack and not tags.issuperset(selection.tags):
             lack += along
-        return lack or younger.get(resource.id) or younger.get("")
+        return lack or younger.get(resource.id) or younger.get("") or _parts_lack(context, resource)
 
     return unselected
 
@@ -56,17 +56,19 @@ def _goes_along(context: SweepContext) -> str:
     return f": deleted only with its {' or '.join(wholes)}" if wholes else ""
 
 
-def changed(context: SweepContext, listed: Row, shown: Row) -> Verdict | None:
+def changed(context: SweepContext, listed: Row, current: Resource) -> Verdict | None:
     """Return a verdict on a resource that may not be selected any more, by the row read right before its delete.
 
     Tags change: a row without them, or with ``null``, does not prove that the resource still has a tag. The time of
-    creation does not change: if the row does not show it, what the list showed counts.
+    creation does not change: if the row does not show it, what the list showed counts. Parts may be new.
+
+    :raises Exception: the parts cannot be listed
     """
-    selection, type_ = context.selection, context.type
-    if not selection.by_resource:
+    selection, type_, shown = context.selection, context.type, current.data
+    if not selection.by_resource or type_.project_setting:
         return None
     created = created_at(type_, shown) or created_at(type_, listed)
-    lack = _lacks(selection, _tags(type_, shown), created)
+    lack = _lacks(selection, _tags(type_, shown), created) or _parts_lack(context, current)
     if lack and selection.tags and pick(shown, type_.tags or "-") is None:
         text = "right before its delete, its service does not show whether it still has the selected tags"
         return Verdict(Reason.REFUSED, text)
@@ -120,21 +122,59 @@ def moment(value: Any) -> datetime.datetime | None:
 
 
 def _younger_parts(context: SweepContext) -> Mapping[str, str]:
-    """Return why wholes are not selected: the ID of each with a part that is too young; empty: any may have it."""
-    if context.selection.created_before is None:
+    """Return why wholes are not selected: the ID of each with a part that may be too young; empty: any may have it."""
+    before = context.selection.created_before
+    if before is None:
         return {}
     found: dict[str, str] = {}
     for one in context.related:
         if one.whole or one.type.project_setting:
             continue
-        if not one.type.created:
-            continue  # its service does not say how old it is: it goes with its whole
         if one.type.token is not context.type.token:
             found[""] = f"when its {one.name} was created cannot be read with the same token"
             continue
         for part in own_parts(one, context.connection):
-            created = created_at(one.type, part.data)
-            if created is not None and created >= context.selection.created_before:
-                text = f"its {one.name} {part.id}, which would be deleted with it, was created at {_time(created)}"
+            if text := _too_young(f"{one.name} {part.id}", created_at(one.type, part.data), before):
                 found[whole_id(part, one.attribute)] = text
     return found
+
+
+def _parts_lack(context: SweepContext, whole: Resource) -> str | None:
+    """Return which part of a resource, of those that are no types, may be too young; ``None``: none may.
+
+    :raises Exception: the parts cannot be listed
+    """
+    before, type_ = context.selection.created_before, context.type
+    if before is None:
+        return None
+    if type_.parts is None:
+        return "its plugin does not say whether younger parts would be deleted with it"
+    for parts in type_.parts:
+        changed_at = moment(pick(whole.data, parts.changed)) if parts.changed else None
+        for part in parts.of(context.connection, context.project, whole):
+            row = part if isinstance(part, Mapping) else {}
+            created = moment(pick(row, parts.created)) if parts.created else None
+            name = f"{parts.name} {row['id']}" if row.get("id") else parts.name
+            if text := _too_young(name, created, before, changed_at):
+                return text
+    return None
+
+
+def _too_young(
+    name: str,
+    created: datetime.datetime | None,
+    before: datetime.datetime,
+    changed_at: datetime.datetime | None = None,
+) -> str | None:
+    """Return that a part may be too young; ``None``: it is not.
+
+    :param name: of the part, with its ID
+    :param created: when it was created; ``None``: unknown
+    :param changed_at: when its whole was changed last, as far as each new part changes it
+    """
+    said = f"its {name}, which would be deleted with it"
+    if created is not None:
+        return None if created < before else f"{said}, was created at {_time(created)}"
+    if changed_at is None:
+        return f"its service does not say when {said}, was created"
+    return None if changed_at < before else f"{said}, may be as young as the last change at {_time(changed_at)}"

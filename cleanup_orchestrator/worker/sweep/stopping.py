@@ -92,7 +92,7 @@ def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, rec
     current = show(type_, connection, project, resource)
     if current.id != resource.id or current.owner != project.id:
         return False
-    if exclusions.protected(current) or changed(context, resource.data, current.data):
+    if exclusions.protected(current) or changed(context, resource.data, current):
         return False
     if run_state(type_, current.data) is not Run.ON:
         return False

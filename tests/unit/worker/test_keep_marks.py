@@ -214,7 +214,7 @@ def test_a_part_of_an_undeclared_type_is_refused():
 @pytest.mark.parametrize(
     ("service", "type_", "related"),
     [
-        ("network", "network", {("subnet", False, "network_id")}),
+        ("network", "network", {("subnet", False, "network_id"), ("rbac_policy", False, "object_id")}),
         ("network", "subnet", {("network", True, "network_id")}),
         ("network", "router", {("router_port", False, "device_id"), ("conntrack_helper", False, "router_id")}),
         ("network", "router_port", {("router", True, "device_id")}),

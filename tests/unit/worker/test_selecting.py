@@ -8,12 +8,13 @@ import pytest
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, ResourceType, Run, Verdict
+from cleanup_orchestrator.plugins.base import Halt, Parts, ProjectDefinition, ResourceType, Run, Verdict, exceptions
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from cleanup_orchestrator.worker.sweep.selecting import moment
 from tests.support import sweeps
 
+Missing = exceptions.NotFoundException
 US = ProjectDefinition("us", "Us", "default", "R1")
 NAME = "network.thing"
 BEFORE = datetime.datetime(2026, 11, 1)
@@ -40,13 +41,15 @@ class Shelf:
         del self.rows[resource.id]
 
     def type(self, **values):
-        given = {"show": self.show, "tags": "tags", "created": "created_at"} | values
+        given = {"show": self.show, "tags": "tags", "created": "created_at", "parts": ()} | values
         return ResourceType("thing", self.list, self.delete, **given)
 
 
 def swept(shelf, selection, **values):
     own = {
-        key: values.pop(key) for key in ("tags", "created", "refers_to", "protect", "show", "fresh") if key in values
+        key: values.pop(key)
+        for key in ("tags", "created", "parts", "refers_to", "protect", "show", "fresh")
+        if key in values
     }
     return sweeps.delete(shelf.type(**own), None, US, name=NAME, selection=selection, **values)
 
@@ -225,17 +228,20 @@ def part(shelf, attribute="whole", **values):
         ({"whole": "another", "created_at": YOUNG}, {}, True),
         ({"whole": "one", "created_at": YOUNG, "project_id": "them"}, {}, True),  # it does not go with ours
         ({"whole": "one", "created_at": YOUNG}, {"keep": (lambda *_: "it is Nova's",)}, True),
-        ({"whole": "one", "created_at": YOUNG}, {"created": ""}, True),
-        ({"whole": "one"}, {}, True),
+        ({"whole": "one", "created_at": OLD}, {"created": ""}, False),
+        ({"whole": "another", "created_at": OLD}, {"created": ""}, True),
+        ({"whole": "one"}, {}, False),
     ],
 )
-def test_a_resource_goes_with_its_parts_unless_one_is_too_young(row, values, deleted):
+def test_a_resource_goes_with_its_parts_unless_one_is_too_young_or_of_unknown_age(row, values, deleted):
     shelf = Shelf(one={"created_at": OLD})
     result = swept(shelf, OLDER, related=[part(Shelf(p=row), **values)])
     assert shelf.deletes == (["one"] if deleted else [])
     if not deleted:
-        assert "its part p, which would be deleted with it, was created at 2026-11-01T00:00:00Z" in (
-            result.leftovers[0].message
+        said = result.leftovers[0].message
+        assert said == "its part p, which would be deleted with it, was created at 2026-11-01T00:00:00Z" or (
+            (row.get("created_at") != YOUNG)
+            and said == "its service does not say when its part p, which would be deleted with it, was created"
         )
 
 
@@ -244,8 +250,11 @@ def test_a_resource_stays_if_the_age_of_its_parts_cannot_be_read_with_its_token(
     result = swept(shelf, OLDER, related=[part(Shelf(p={"whole": "one", "created_at": OLD}), token=Token.PROJECT)])
     assert shelf.deletes == []
     assert result.leftovers[0].message == "when its part was created cannot be read with the same token"
-    swept(shelf, TAGGED, related=[part(Shelf(), token=Token.PROJECT)])
     swept(shelf, OLDER, related=[part(Shelf(), token=Token.PROJECT, created="")])
+    assert shelf.deletes == []
+    swept(shelf, TAGGED, related=[part(Shelf(), token=Token.PROJECT)])
+    assert shelf.deletes == []
+    swept(shelf, Selection(services=("network",)), related=[part(Shelf(), token=Token.PROJECT)])
     assert shelf.deletes == ["one"]
 
 
@@ -253,6 +262,91 @@ def test_a_young_part_that_does_not_name_its_whole_may_be_of_any():
     shelf = Shelf(one={"created_at": OLD}, two={"created_at": OLD})
     swept(shelf, OLDER, related=[part(Shelf(p={"created_at": YOUNG}), attribute="")])
     assert shelf.deletes == []
+
+
+RULES = (Parts("rule", "rules", created="created_at"),)
+ROUTES = (Parts("route", "routes", changed="updated_at"),)
+NOT_SAID = "its service does not say when its {}, which would be deleted with it, was created"
+
+
+@pytest.mark.parametrize(
+    ("parts", "row", "why"),
+    [
+        ((), {}, None),
+        (None, {}, "its plugin does not say whether younger parts would be deleted with it"),
+        (RULES, {"rules": []}, None),
+        (RULES, {"rules": [{"id": "r", "created_at": OLD}]}, None),
+        (
+            RULES,
+            {"rules": [{"id": "q", "created_at": OLD}, {"id": "r", "created_at": YOUNG}]},
+            "its rule r, which would be deleted with it, was created at 2026-11-01T00:00:00Z",
+        ),
+        (RULES, {"rules": [{"id": "r"}]}, NOT_SAID.format("rule r")),
+        (RULES, {"rules": ["r"]}, NOT_SAID.format("rule")),
+        (RULES, {"rules": [{"id": "r", "created_at": "soon"}], "updated_at": OLD}, NOT_SAID.format("rule r")),
+        (ROUTES, {"routes": [], "updated_at": YOUNG}, None),
+        (ROUTES, {"routes": [{"nexthop": "x"}], "updated_at": OLD}, None),
+        (
+            ROUTES,
+            {"routes": [{"nexthop": "x"}], "updated_at": YOUNG},
+            "its route, which would be deleted with it, may be as young as the last change at 2026-11-01T00:00:00Z",
+        ),
+        (ROUTES, {"routes": ["x"]}, NOT_SAID.format("route")),
+        ((*ROUTES, *RULES), {"routes": [], "rules": [{"id": "r"}]}, NOT_SAID.format("rule r")),
+    ],
+)
+@pytest.mark.parametrize("listed_by", ["row", "hook"])
+def test_parts_that_are_no_types_must_be_old_enough_too(parts, row, why, listed_by):
+    if parts and listed_by == "hook":
+        parts = tuple(
+            dataclasses.replace(one, list=lambda _c, _p, whole, name=one.list: iter(whole.data[name])) for one in parts
+        )
+    shelf = Shelf(one={"created_at": OLD, **row})
+    result = swept(shelf, OLDER, parts=parts)
+    assert shelf.deletes == ([] if why else ["one"])
+    assert [(one.reason, one.message) for one in result.leftovers] == ([("not_selected", why)] if why else [])
+
+
+def test_parts_do_not_matter_without_an_age():
+    shelf = Shelf(one={"tags": ["temporary"]})
+    swept(shelf, TAGGED, parts=None)
+    assert shelf.deletes == ["one"]
+
+
+def test_a_part_that_is_new_since_the_list_keeps_its_whole():
+    shelf = Shelf(one={"created_at": OLD, "rules": []})
+    shelf.shown["one"] = {**shelf.rows["one"], "rules": [{"id": "r", "created_at": YOUNG}]}
+    assert reasons(swept(shelf, OLDER, parts=RULES)) == {"one": "not_selected"}
+    assert shelf.deletes == []
+
+
+def test_parts_are_listed_again_right_before_the_delete_also_of_what_cannot_be_shown():
+    shelf, answers = Shelf(one={"created_at": OLD}), [OLD, YOUNG, YOUNG]
+    parts = (Parts("rule", lambda *_: [{"id": "r", "created_at": answers.pop(0)}], created="created_at"),)
+    assert reasons(swept(shelf, OLDER, parts=parts, show=None, fresh="a test")) == {"one": "not_selected"}
+    assert (shelf.deletes, answers) == ([], [])
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), Missing("no such part")])
+def test_parts_that_cannot_be_listed_make_the_sweep_unknown_and_keep_their_whole(error):
+    def broken(*_):
+        raise error
+
+    shelf = Shelf(one={"created_at": OLD})
+    assert swept(shelf, OLDER, parts=(Parts("rule", broken),)).outcome is Outcome.UNKNOWN
+    assert swept(shelf, OLDER, parts=(Parts("rule", "rules"),)).outcome is Outcome.UNKNOWN
+    once = iter([[], None, []])
+    vanished = (Parts("rule", lambda *_: found if (found := next(once)) is not None else broken()),)
+    assert swept(shelf, OLDER, parts=vanished).outcome is Outcome.LEFTOVERS
+    assert shelf.deletes == []
+
+
+def test_only_what_is_old_enough_itself_is_asked_for_its_parts():
+    def never(*_):
+        raise AssertionError("it is too young itself")
+
+    shelf = Shelf(one={"created_at": YOUNG})
+    assert reasons(swept(shelf, OLDER, parts=(Parts("rule", never),))) == {"one": "not_selected"}
 
 
 @pytest.mark.parametrize(
