@@ -1,7 +1,8 @@
 """Records projects that Keystone says are deleted, and locks that Keystone says are changed.
 
 A notification is a hint: Keystone itself is asked before a deletion is recorded. Nothing is written to the resources of
-such a deletion (``Origin.NOTICED``): its report says what the project left behind.
+such a deletion (``Origin.NOTICED``): its report says what the project left behind. Any service on the bus could write
+the user of a notification. So that user stands in the journal only, and is no requester, who could read the report.
 
 Under the drivers ``revoke`` and ``none``, a role that is given and taken back, and a project that is enabled and
 disabled again, leave no trace in Keystone but its notifications. Such a hint only voids a proof, so that a false one
@@ -173,6 +174,7 @@ class Listener:
 
         ``None``: no record was needed.
 
+        :param user_id: of the user who deleted it, as the notification says; for the journal
         :raises Exception: the store or Keystone does not answer
         """
         if live := self._store.live(project_id):
@@ -192,7 +194,6 @@ class Listener:
             domain_id=latest.domain_id if latest else "",
             mode=Mode.REPORT,
             dry_run=False,
-            user_id=user_id,
             origin=Origin.NOTICED,
             member_ids=latest.member_ids if latest else (),
         )
