@@ -55,7 +55,9 @@ def build(
         answers=lambda waivers: coverage.answers(identity, waivers),
         types=coverage.types,
         engine=engine,
-        enforcer=policies.PolicyEnforcer(policies.enforcer(conf)),
+        enforcer=policies.PolicyEnforcer(
+            policies.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)
+        ),
         # The views need no other rule; the other rules are for the engine.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -166,15 +167,17 @@ class Deletions(DeletionHandlers):
             filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
         refused = forbidden(policies.LIST)
         allowed, domain_id = self._domain(req, refused, filters.get("domain_id"), filters.get("project_id"))
+        times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
+        filters["span"] = storage.Span(**times)
         if domain_id is not None:
             filters["domain_id"] = domain_id
         if not allowed:
             wanted = filters.get("user_id")
-            filters["user_id"] = self._requester(req)
+            since = self._context.enforcer.reads.ended_since()
+            filters["user_id"] = self._requester(req, since)
+            filters["span"] = dataclasses.replace(filters["span"], live_or_ended_since=since)
             if wanted not in (None, filters["user_id"]):
                 raise refused
-        times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
-        filters["span"] = storage.Span(**times)
         if "changed_since" in query and "sort" not in query:
             query = {**query, "sort": ["updated_at:desc"]}
         paging = Paging.of(query, self._context)
@@ -184,16 +187,18 @@ class Deletions(DeletionHandlers):
         readable = self._context.enforcer.readable(req.context)
         return {"deletions": self._listed(shown, f"{req.application_url}/v1/deletions/", readable), **links}
 
-    def _requester(self, req: webob.Request) -> str:
+    def _requester(self, req: webob.Request, since: datetime.datetime | None) -> str:
         """Return the id of a requester who may list only the deletions that this user requested.
 
-        A user who has requested none gets 403 and not an empty list, which would look as if there were no deletions.
+        A user who may see none gets 403 and not an empty list, which would look as if there were no deletions.
 
+        :param since: when a deletion of the list must have ended, at the earliest
         :raises ApiError: 403 forbidden
         """
         user_id = req.context.user_id or ""
         may = user_id and self._context.enforcer.may(req.context, policies.LIST, user_id=user_id)
-        if not may or not self._context.store.list(storage.Page(1), user_id=user_id):
+        span = storage.Span(live_or_ended_since=since)
+        if not may or not self._context.store.list(storage.Page(1), user_id=user_id, span=span):
             raise forbidden(policies.LIST)
         return user_id
 

@@ -32,6 +32,15 @@ OPTS = {
             min=1,
             help="Maximum number of items on a page. A larger limit in a request is reduced to it.",
         ),
+        cfg.IntOpt(
+            "requester_reads_days",
+            default=30,
+            min=0,
+            help="Days after the end of a deletion within which the user who requested it may still read it: its "
+            "report, its leftovers, its journal and its plan. A user who has lost every role on the project and its "
+            "domain can do that. Afterwards the user needs another right, such as that of a reader of the domain. A "
+            "deletion under way can always be read. 0: for ever.",
+        ),
         cfg.URIOpt(
             "help_url",
             schemes=["http", "https"],

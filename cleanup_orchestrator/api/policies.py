@@ -6,6 +6,8 @@ only read also allow readers: of the whole system, or of the project's domain.
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import time
 from collections.abc import Callable, Collection, Iterator
 
@@ -56,7 +58,7 @@ ADMIN_OR_DOMAIN_READER = (
     f"{ADMIN_OR_READER} or ((role:manager or role:reader) and domain_id:%(target.project.domain_id)s "
     "and not None:%(target.project.domain_id)s)"
 )
-#: Those, and the user who requested the deletion, with any token.
+#: Those, and the user who requested the deletion, with any token, for ``[api] requester_reads_days`` after its end.
 ADMIN_OR_DOMAIN_READER_OR_REQUESTER = (
     f"{ADMIN_OR_DOMAIN_READER} or (user_id:%(target.deletion.user_id)s and not None:%(target.deletion.user_id)s)"
 )
@@ -82,8 +84,8 @@ _RULES = [
         LIST,
         "List deletions, and search the leftovers and journals of all deletions. The rule is checked for all domains "
         "first. If it denies that, the answer is limited to the domain of the token. If it denies that, too, the list "
-        "is limited to the deletions that the user requested, and the searches (``GET /v1/leftovers`` and "
-        "``GET /v1/events``) are refused.",
+        "is limited to the deletions that the user requested and may still read, and the searches "
+        "(``GET /v1/leftovers`` and ``GET /v1/events``) are refused.",
         ("GET", "/v1/deletions"),
         ("GET", "/v1/leftovers"),
         ("GET", "/v1/events"),
@@ -91,7 +93,8 @@ _RULES = [
     ),
     _rule(
         GET,
-        "Show a deletion, its leftovers and its journal. Other users get 404.",
+        "Show a deletion, its leftovers and its journal. Other users get 404. The user who requested the deletion may "
+        "read it for ``[api] requester_reads_days`` days after its end.",
         ("GET", "/v1/deletions/{id}"),
         ("GET", "/v1/deletions/{id}/leftovers"),
         ("GET", "/v1/deletions/{id}/events"),
@@ -221,11 +224,23 @@ def get_enforcer() -> policy.Enforcer:
 READ = {"lien": LIEN_GET, "waiver": WAIVER_GET, "brake": BRAKE_GET}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class RequesterReads:
+    """How long requesters may read deletions that have ended."""
+
+    days: int = 0  #: 0: for ever
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.max  #: returns the database's time
+
+    def ended_since(self) -> datetime.datetime | None:
+        """Return when a deletion must have ended, at the earliest; ``None``: at any time."""
+        return self.now() - datetime.timedelta(days=self.days) if self.days else None
+
+
 class PolicyEnforcer:
     """Checks policy rules. Returns the decision and never raises."""
 
-    def __init__(self, enforcer_: policy.Enforcer) -> None:
-        self._enforcer = enforcer_
+    def __init__(self, enforcer_: policy.Enforcer, reads: RequesterReads = RequesterReads()) -> None:
+        self._enforcer, self.reads = enforcer_, reads
 
     def may(
         self,
@@ -242,12 +257,19 @@ class PolicyEnforcer:
         :param user_id: who requested the deletion that the rule is about; ``None``: it is about no deletion
         """
         target = {"target.project.domain_id": domain_id, "target.project.id": project_id}
-        target["target.deletion.user_id"] = user_id or None  # a deletion that was noticed may have no user
+        if user_id:  # without the key, a check of the requester fails whatever the token has: a noticed one has no user
+            target["target.deletion.user_id"] = user_id
         return bool(self._enforcer.authorize(rule, target, context, do_raise=False))
 
     def may_about(self, context: RequestContext, rule: str, d: Deletion) -> bool:
-        """Return whether the requester is allowed a rule for a deletion."""
-        return self.may(context, rule, d.domain_id, d.project_id, d.user_id)
+        """Return whether the requester is allowed a rule for a deletion.
+
+        That the user requested the deletion no longer counts if it ended long ago.
+        """
+        own = bool(d.user_id) and d.user_id == context.user_id
+        since = self.reads.ended_since() if own and d.finished_at is not None else None
+        over = since is not None and d.finished_at is not None and d.finished_at < since
+        return self.may(context, rule, d.domain_id, d.project_id, None if over else d.user_id)
 
     def readable(self, context: RequestContext) -> Collection[str]:
         """Return the kinds of ``READ`` whose texts the requester may read.

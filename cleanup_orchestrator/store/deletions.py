@@ -44,6 +44,7 @@ class Span:
     created_since: datetime.datetime | None = None
     created_until: datetime.datetime | None = None  #: the first time that is not in the span
     changed_since: datetime.datetime | None = None
+    live_or_ended_since: datetime.datetime | None = None
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         """Return the conditions for a deletion of the span."""
@@ -54,6 +55,8 @@ class Span:
             found.append(table.created_at < self.created_until)
         if self.changed_since is not None:
             found.append(table.updated_at >= self.changed_since)
+        if self.live_or_ended_since is not None:
+            found.append(sa.or_(table.finished_at.is_(None), table.finished_at >= self.live_or_ended_since))
         return found
 
 

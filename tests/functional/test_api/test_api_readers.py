@@ -1,8 +1,14 @@
 """Who may follow deletions: readers of a scope, and who asked for one; and that reading is all they may."""
 
+import datetime
+
 import pytest
 
+from cleanup_orchestrator.cloud import connections
+from cleanup_orchestrator.engine.keystone_listener import Listener
+from cleanup_orchestrator.store import tables
 from tests.functional.test_api import keystone as ks
+from tests.functional.test_api.site import Site
 from tests.functional.test_api.test_api_blocking import FOREIGN, blocked
 
 READERS = {"p1": [ks.DOMAIN_READER, ks.SYSTEM_READER], "p2": [ks.OTHER_READER, ks.SYSTEM_READER]}
@@ -85,6 +91,85 @@ def test_who_asked_for_a_dry_run_sees_its_plan_with_any_token(site):
     mine, others = blocked(site, dry_run=True, by=ks.MANAGER), blocked(site, dry_run=True, by=ks.ADMIN)
     assert site.get(f"/v1/plans/{mine}", ks.MANAGERS_OTHER).status == 200
     assert site.get(f"/v1/plans/{others}", ks.MANAGERS_OTHER).status == 403
+
+
+def test_the_user_of_a_notification_reads_nothing(site):
+    """Any service on the bus can name any user."""
+    listener = Listener(site.store, connections.Clouds(site.conf), site.bus)
+    payload = {"resource_info": "c" * 32, "initiator": {"user_id": "manager-id"}}
+    listener.info({}, "identity.host", "identity.project.deleted", payload, {})
+    [noticed] = site.get("/v1/deletions").json["deletions"]
+    assert (noticed["origin"], noticed["user_id"]) == ("noticed", "")
+    assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(noticed["id"])] == [403] * 3
+    assert site.get("/v1/deletions", ks.MANAGERS_OTHER).status == 403
+    [event] = site.get(f"/v1/deletions/{noticed['id']}/events").json["events"]
+    assert event["actor"] == "manager-id"
+
+
+def end(site, id_, days):
+    """Have a deletion that ended some days ago."""
+    at = site.store.now() - datetime.timedelta(days=days)
+    with site.store.database.begin() as c:
+        live = {"live_project_id": None, "finished_at": at, "status": "cancelled"}
+        c.execute(tables.deletions.update().where(tables.deletions.c.id == id_).values(live))
+
+
+def test_who_asked_reads_what_ended_for_a_month_and_what_is_under_way_for_ever(site):
+    old, live = site.ask(token=ks.MANAGER)["id"], site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
+    for days, expected in ((29, 200), (31, 403)):
+        end(site, old, days)
+        assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(old)] == [expected] * 3
+        assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(live)] == [200] * 3
+        listed = {d["id"] for d in site.get("/v1/deletions", ks.MANAGERS_OTHER).json["deletions"]}
+        assert (old in listed, live in listed) == (expected == 200, True)
+    unknown = site.get("/v1/deletions/11111111-2222-3333-4444-555555555555", ks.MANAGERS_OTHER)
+    hidden = site.get(f"/v1/deletions/{old}", ks.MANAGERS_OTHER)
+    assert {**hidden.error, "request_id": ""} == {**unknown.error, "request_id": ""}
+    assert site.get(f"/v1/deletions?marker={old}", ks.MANAGERS_OTHER).status == 400
+    assert [site.get(path, ks.MANAGER).status for path in paths(old)] == [200] * 3, "the right on the domain stays"
+
+
+def test_a_requester_with_a_right_elsewhere_gets_404_like_for_an_unknown_one(site):
+    """The reader of another domain who requested it while being a manager here."""
+    id_ = site.ask(token=ks.MANAGER)["id"]
+    end(site, id_, 31)
+    with site.store.database.begin() as c:
+        c.execute(tables.deletions.update().values(user_id="other-reader-id"))
+    assert [site.get(path, ks.OTHER_READER).status for path in paths(id_)] == [404] * 3
+
+
+def test_pages_of_who_asked_have_no_gap_where_a_deletion_is_hidden(site):
+    made = [site.ask(name, ks.MANAGER)["id"] for name in ("child-2", "p1")]
+    end(site, made[1], 31)
+    made.append(site.ask("p1", ks.MANAGER)["id"])
+    first = site.get("/v1/deletions?limit=1", ks.MANAGERS_OTHER).json
+    second = site.get(f"/v1/deletions?limit=1&marker={first['deletions'][0]['id']}", ks.MANAGERS_OTHER).json
+    assert [page["deletions"][0]["id"] for page in (first, second)] == [made[2], made[0]]
+    assert not second.get("links")
+
+
+def test_who_asked_for_a_dry_run_sees_its_plan_for_a_month(site):
+    id_ = blocked(site, dry_run=True, by=ks.MANAGER)
+    end(site, id_, 31)
+    assert site.get(f"/v1/plans/{id_}", ks.MANAGERS_OTHER).status == 403
+    assert site.get(f"/v1/plans/{id_}/resources", ks.MANAGERS_OTHER).status == 403
+
+
+def test_who_has_asked_only_for_what_ended_long_ago_is_told_who_may_see_deletions(site):
+    end(site, site.ask(token=ks.MANAGER)["id"], 31)
+    answer = site.get("/v1/deletions", ks.MANAGERS_OTHER)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+
+
+def test_without_a_limit_who_asked_reads_for_ever(tmp_path, keystone):
+    site = Site(tmp_path, keystone=keystone, extra="[api]\nrequester_reads_days = 0\n")
+    try:
+        id_ = site.ask(token=ks.MANAGER)["id"]
+        end(site, id_, 3000)
+        assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(id_)] == [200] * 3
+        assert [d["id"] for d in site.get("/v1/deletions", ks.MANAGERS_OTHER).json["deletions"]] == [id_]
+    finally:
+        site.close()
 
 
 def test_who_has_asked_for_nothing_is_told_who_may_see_deletions(site):
