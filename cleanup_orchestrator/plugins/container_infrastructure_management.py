@@ -143,7 +143,7 @@ def _explain_template(connection: Connection, project: ProjectDefinition, templa
 
 def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
     """Yield when a cluster was changed last: each new node and node group changes its status."""
-    yield {"changed_at": cluster.data.get("updated_at") or cluster.data.get("created_at")}
+    yield {"updated_at": cluster.data.get("updated_at") or cluster.data.get("created_at")}
 
 
 def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
@@ -175,7 +175,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         properties="labels",
         created="created_at",
         parts=(
-            Parts("node", _changes, created="changed_at"),
+            Parts("node", _changes, created="updated_at"),
             Parts("resource of its stack", _of_stack, created="creation_time"),
         ),
         token=Token.PROJECT,

@@ -148,7 +148,8 @@ class Resource:
     description: str = ""  #: what the report says of it besides its name: how much it holds
     keep: str = ""  #: why it is not the user's, or goes with its parent: neither deleted nor reported as left
     protected: str = ""  #: why it must not be deleted: shared with others, locked
-    created_at: str = ""  #: ISO 8601, UTC; empty: unknown
+    #: ISO 8601, UTC; empty: unknown. If something that is no type is deleted with it, the time of the youngest.
+    created_at: str = ""
     tags: tuple[str, ...] = ()
     part_of: Mapping[str, str] = dataclasses.field(default_factory=dict)  #: id of its parent, by the parent's type
     used_by: tuple[User, ...] = ()  #: what refuses its delete, as far as the service knows

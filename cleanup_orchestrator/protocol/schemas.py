@@ -93,7 +93,11 @@ RESOURCE: Schema = {
         "description": _about(_TEXT, "What the report says besides the name."),
         "keep": _about(_TEXT, "Why it is neither deleted nor reported: it is not the user's, or goes with its parent."),
         "protected": _about(_TEXT, "Why it must not be deleted. Empty: it may be."),
-        "created_at": _about({"type": "string", "maxLength": documents.LONGEST_TIME}, "ISO 8601, UTC. Empty: unknown."),
+        "created_at": _about(
+            {"type": "string", "maxLength": documents.LONGEST_TIME},
+            "ISO 8601, UTC. Empty: unknown. If something that is no type of its own is deleted with the resource, the "
+            "time of the youngest.",
+        ),
         "tags": _strings(_TEXT, documents.MOST_TAGS, "The tags that users gave it. They can have keep marks."),
         "part_of": _about(
             {"type": "object", "propertyNames": _NAME, "additionalProperties": _ID},

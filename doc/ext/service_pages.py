@@ -262,8 +262,33 @@ def _all_projects(type_: ResourceType) -> str:
     return f"the resources of all projects are listed with: {call(type_.all_projects)}"
 
 
-def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) -> str:
+def _age(type_: ResourceType) -> str:
+    """Return the attribute with the age of a resource."""
+    if type_.project_setting or type_.delete is None or type_.deleted_with:
+        return ""
+    return f"``{type_.created}``" if type_.created else "unknown: a purge by age never deletes it"
+
+
+def _parts(service: Service, type_: ResourceType, known: registry.Registry) -> str:
+    """Return which parts of a resource keep it in a purge by age."""
+    if not _age(type_) or not type_.created:
+        return ""
+    found = []
+    for parts in type_.parts or ():
+        times = [f"``{parts.created}``"] if parts.created else []
+        times += [f"``{parts.changed}`` of the {type_.name}"] if parts.changed else []
+        found.append((parts.name, " or ".join(times)))
+    for other_service, other, whole, _attribute in known.related_types(service, type_):
+        if not whole and not other.project_setting:
+            same = other_service.service_type == service.service_type
+            name = other.name if same else f"{other_service.service_type}.{other.name}"
+            found.append((name, f"``{other.created}``" if other.created else ""))
+    return "; ".join(f"{name} ({age or 'age unknown: it stays'})" for name, age in found) or "nothing"
+
+
+def type_section(service: Service, type_: ResourceType, known: registry.Registry) -> str:
     """Return the section of the page about one type."""
+    waits = known.after(service, type_)
     owner = f"``{type_.owner}``"
     if type_.owner == SCOPED:
         owner = "not shown: the service lists only the resources of the token's project"
@@ -285,6 +310,8 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Deleted before", about(type_.refers_to).removeprefix("Return ") if type_.refers_to else ""),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
+        _field("Age", _age(type_)),
+        _field("Must be old enough, too, because it is deleted with it", _parts(service, type_, known)),
         _field("Service acts on data of users", _acts(type_)),
         _field("Forced delete", _sentence(call(type_.force)) if type_.force else ""),
         _field("Checked before force", about(type_.may_force) if type_.may_force else ""),
@@ -396,7 +423,7 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
         "plugin itself gives.\n\n"
     )
     for type_ in service.types:
-        text += type_section(service, type_, known.after(service, type_))
+        text += type_section(service, type_, known)
     return text
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import pathlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.worker.sweep.calls import list_resources
+from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.cloud import filler
 from tests.cloud.fillings.base import Filled, Rest, client
 from tests.cloud.orchestrator import Orchestrator
+from tests.support import sweeps
 
 
 def age_after(*created: str) -> datetime.datetime:
@@ -169,3 +177,48 @@ def test_an_old_zone_with_a_younger_recordset_stays(full_cloud, zones, tmp_path)
     assert rows["plain"]["id"] not in left
     assert left[rows["changed"]["id"]].startswith(f"its recordset {new['id']}, which would be deleted with it, was")
     assert dns.call("GET", f"/zones/{rows['changed']['id']}/recordsets/{new['id']}")["id"] == new["id"]
+
+
+#: Parts that show no time, in the filling of a project: their wholes stay in each purge by age.
+TIMELESS = {"rbac_policy", "conntrack_helper", "share_server", "definition", "association", "access rule"}
+#: Parts that a filling does not make.
+NOT_FILLED: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def filled(full_admin) -> Filled:
+    return filler.fill(full_admin, "purge-everything", objects=5)
+
+
+def test_each_service_says_how_old_the_parts_are_that_the_plugins_declare(filled, full_sweeper, full_cloud):
+    """With an age in the future, what stays has a part without a time; and no list of parts fails."""
+    full_sweeper.enter(filled)
+    known = registry.load()
+    future = Selection(created_before=datetime.datetime(2100, 1, 1))
+    connection = functools.cache(lambda project_id: full_sweeper.connection(project_id))
+    seen: Counter[str] = Counter()
+    stays, unknown = set[tuple[str, str]](), dict[str, str]()
+    for service, type_ in ((name, type_) for name, one in known.services.items() for type_ in one.types):
+        if type_.parts is None or type_.project_setting or not full_sweeper.connection().has_service(service):
+            continue
+        definition = full_sweeper.definition(known.services[service], filled)
+        related = [
+            RelatedType(other.name, other, full_sweeper.definition(of, filled), whole, attribute)
+            for of, other, whole, attribute in known.related_types(known.services[service], type_)
+        ]
+        with_token = connection(filled.project_id if type_.token.scoped else None)
+        name = f"{service}.{type_.name}"
+        result = sweeps.inventory(type_, with_token, definition, name=name, selection=future, related=related)
+        if result.outcome is Outcome.UNKNOWN:
+            unknown[name] = result.message
+            continue
+        for one in type_.parts:
+            for whole in list_resources(type_, with_token, definition):
+                if whole.owner == filled.project_id:
+                    seen[f"{name}: {one.name}"] += len(list(one.of(with_token, definition, whole)))
+        stays.update((name, left.message) for left in result.leftovers if left.reason is Reason.NOT_SELECTED)
+    print("\n" + "\n".join(f"{what}: {number}" for what, number in seen.items()))
+    print("\n".join(f"{name}: {why}" for name, why in sorted(stays)))
+    assert unknown == {}
+    assert [(name, why) for name, why in sorted(stays) if not any(part in why for part in TIMELESS)] == []
+    assert {what for what, number in seen.items() if not number} == NOT_FILLED

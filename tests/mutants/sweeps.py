@@ -422,7 +422,7 @@ MUTATIONS = (
     Mutation(
         "A resource that lost its tag since it was listed is stopped",
         STOPPING,
-        "if exclusions.protected(current) or changed(context, resource.data, current.data):",
+        "if exclusions.protected(current) or changed(context, resource.data, current):",
         "if exclusions.protected(current):",
         tests("worker/selecting"),
     ),

@@ -22,7 +22,9 @@ TURNS = (
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
     | _cloud("accelerator", "baremetal", "application_container")
     | _functional("zombie"),
-    _cloud("force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project"),
+    _cloud(
+        "force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age"
+    ),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "lock_changes", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
@@ -72,7 +74,10 @@ _FURTHER = frozenset(
 )
 #: The sources that every plugin uses: a change runs the files of all services of the whole cloud.
 _BASE = (
-    *(f"cleanup_orchestrator/plugins/{name}.py" for name in ("base", "calls", "contract", "values", "verdicts")),
+    *(
+        f"cleanup_orchestrator/plugins/{name}.py"
+        for name in ("base", "calls", "contract", "parts", "values", "verdicts")
+    ),
     "cleanup_orchestrator/worker/sweep/",
 )
 #: For each file of a service, the sources whose change makes a commit run it.
@@ -90,6 +95,12 @@ SOURCES: dict[str, tuple[str, ...]] = {
 SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
+)
+#: Parts of resources, with the services that make them.
+SOURCES[f"{FOLDER}test_purge_by_age.py"] = (
+    "cleanup_orchestrator/plugins/dns/",
+    "cleanup_orchestrator/plugins/network/",
+    "cleanup_orchestrator/worker/sweep/selecting.py",
 )
 #: The panels call the API with the proxy of the SDK.
 SOURCES[f"{FOLDER}test_dashboard.py"] = (

@@ -65,7 +65,7 @@ def _completed(execution: Resource) -> bool:
 
 def _tasks(_connection: Connection, _project: ProjectDefinition, execution: Resource) -> Iterator[Row]:
     """Yield the latest time at which an execution can have begun a task: its end. Before that, it is not known."""
-    yield {"at": execution.data.get("updated_at") if _completed(execution) else None}
+    yield {"updated_at": execution.data.get("updated_at") if _completed(execution) else None}
 
 
 _EXECUTED = ("workflow_name", "state", "task_execution_id", "updated_at")
@@ -80,7 +80,7 @@ EXECUTION = ResourceType(
     describe=_state,
     after=("cron_trigger", "event_trigger"),
     created="created_at",
-    parts=(Parts("task", _tasks, created="at"),),
+    parts=(Parts("task", _tasks, created="updated_at"),),
     source="GET, DELETE /v2/executions; mistral api/controllers/v2/execution.py, db/v2/sqlalchemy/api.py "
     "(delete_workflow_execution)",
     note="Without 'force' Mistral refuses (403) to delete an execution that is not completed. The delete removes rows, "

@@ -136,13 +136,16 @@ def test_plugins_know_neither_the_store_nor_the_bus(module):
 PLUGIN_CONTRACT = ours("plugins") + [
     f"{PACKAGE}.plugins.{name}"
     for name in (
-        "admin", "base", "calls", "conformance", "contract", "exceptions", "needs", "registry", "values",
-        "verdicts",
+        "admin", "base", "calls", "conformance", "contract", "exceptions", "needs", "parts", "registry",
+        "values", "verdicts",
     )
 ]  # fmt: skip
-#: Plugins that import another service's plugin. Before Magnum deletes a cluster, Heat must abandon its stack.
+#: Plugins that import another service's plugin. Before Magnum deletes a cluster, Heat must abandon its stack; and the
+#: resources of this stack are deleted with the cluster.
 OTHER_PLUGINS = {
-    f"{PACKAGE}.plugins.container_infrastructure_management": {f"{PACKAGE}.plugins.orchestration.stacks"},
+    f"{PACKAGE}.plugins.container_infrastructure_management": {
+        *(f"{PACKAGE}.plugins.orchestration.{name}" for name in ("listing", "stacks")),
+    },
 }
 
 
