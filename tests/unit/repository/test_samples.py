@@ -177,9 +177,27 @@ def test_the_file_of_the_api_has_no_password_of_an_admin_and_its_process_reads_n
         "engine": [common],
         "worker": [common, "cleanup-orchestrator-worker.conf"],
     }
-    assert unit_of("api")["User"] != unit_of("worker")["User"], "or it could read the worker's memory"
+    users = {name: unit_of(name)["User"] for name in starts}
+    assert len(set(users.values())) == 3, "or one could read the worker's file and memory"
+    owner = "owner " + users["worker"] + "."
+    assert owner in (ETC / "cleanup-orchestrator-worker.conf.sample").read_text()
     assert "cleanup-orchestrator-api.conf" in (ETC / "cleanup-orchestrator-uwsgi.ini").read_text()
     assert "cleanup-orchestrator-worker.conf" not in (ETC / "cleanup-orchestrator-uwsgi.ini").read_text()
+
+
+@pytest.mark.parametrize("name", ["api", "engine"])
+def test_who_must_not_read_the_workers_file_has_a_user_that_the_manual_makes(name):
+    """The common file is for the group; the workers' file is for its owner alone."""
+    unit, own = unit_of(name), f"cleanup-orchestrator-{name}"
+    given = [unit[key] for key in ("User", "Group", "SupplementaryGroups", "StateDirectory", "LogsDirectory")]
+    assert given == [own, own, "cleanup-orchestrator", own, own]
+    manual = (ROOT / "doc" / "source" / "admin" / "install.rst").read_text()
+    made = re.search(r"for name in (.*?) ; do\n *useradd --system", manual)
+    assert made is not None and own in made[1].split()
+    worker = unit_of("worker")["User"]
+    file = "cleanup-orchestrator-worker.conf"
+    assert f"install -m 0400 -o {worker} {file}.sample $conf/{file}" in manual
+    assert worker not in made[1].split()
 
 
 @pytest.mark.parametrize("name", ["api", "engine", "worker"])
