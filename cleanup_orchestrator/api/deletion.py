@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 
 import pecan
 import webob
+from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
@@ -207,6 +209,13 @@ def filters_of(query: Mapping[str, list[str]]) -> dict[str, Any]:
 def href(req: webob.Request, deletion_id: str) -> str:
     """Return the URL of a deletion."""
     return f"{req.application_url}/v1/deletions/{deletion_id}"
+
+
+def with_rank(enforcer: policies.PolicyEnforcer, requester: RequestContext, event: Event, d: Deletion) -> Event:
+    """Return the journal entry of a request to begin, retry or force a deletion, with the requester's rank."""
+    if not enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):
+        return event
+    return dataclasses.replace(event, data={**event.data, approvals.BY_ADMIN: True})
 
 
 def user_event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:

@@ -13,7 +13,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way, user_event
+from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way, user_event, with_rank
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, force, plans, transitions
 from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
@@ -140,6 +140,7 @@ class DeletionActions(DeletionHandlers):
         schemas.check_query(req, schemas.NOTHING)
         schemas.check_body(req, schemas.NO_BODY)
         d, _steps, now = self._load(req, action.rule, deletion_id)
+        self._refuse_overruling(req, d)
         if d.status not in (Status.CANCELLING, Status.CANCELLED) or not _is_stopped(d, action):
             _moved(d, action, now)
         stopped = self._stop_below(req, deletion_id, action)
@@ -167,6 +168,8 @@ class DeletionActions(DeletionHandlers):
                 waiting.append(child.deletion_id)
                 if child.status in transitions.LIVE:
                     live.append(child.deletion_id)
+        for child_id in live:  # before any is stopped
+            self._refuse_overruling(req, self._context.store.get(child_id))
         cancel = dataclasses.replace(action, refusal=CANCEL.refusal)
         for child_id in reversed(live):
             try:
@@ -222,8 +225,25 @@ class DeletionActions(DeletionHandlers):
             self._refuse_protected(d)
             if not d.dry_run:
                 self._refuse_liens(req, [d.project_id])
+        else:
+            self._refuse_overruling(req, d)
         data = {"from": str(d.status), "to": str(action.to), "attempt": after.attempt, "backwards": backwards}
-        return after, user_event(req, f"deletion.{action.verb}", message, data)
+        event = user_event(req, f"deletion.{action.verb}", message, data)
+        return after, with_rank(self._context.enforcer, req.context, event, d) if backwards else event
+
+    def _refuse_overruling(self, req: webob.Request, d: Deletion) -> None:
+        """Check that the requester may stop a deletion that an admin has requested, retried or forced.
+
+        :raises ApiError: 403 forbidden
+        """
+        if self._context.enforcer.may_about(req.context, policies.CANCEL_OF_ADMIN, d):
+            return
+        if self._context.store.of_admin(d):
+            text = (
+                f"an admin has requested, retried or forced deletion {d.id} of project {d.project_id}, or one above "
+                "it: only an admin may stop it. Ask an admin to cancel it"
+            )
+            raise ApiError(403, "forbidden", text)
 
 
 def _who(req: webob.Request) -> str:

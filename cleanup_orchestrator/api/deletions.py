@@ -17,7 +17,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, selections, views
-from cleanup_orchestrator.api.deletion import NAMED, DeletionHandlers, forbidden, href, under_way, user_event
+from cleanup_orchestrator.api.deletion import NAMED, DeletionHandlers, forbidden, href, under_way, user_event, with_rank
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
@@ -148,7 +148,8 @@ class Deletions(DeletionHandlers):
             data["include_subtree"] = record.include_subtree
             data |= {"plan_id": record.plan_id, "plan_hash": record.plan_hash} if record.plan_id else {}
             data |= {"selection": record.selection.to_dict()} if record.selection else {}
-            made[member.id] = (record, user_event(req, EventType.DELETION_ACCEPTED, what, data))
+            event = user_event(req, EventType.DELETION_ACCEPTED, what, data)
+            made[member.id] = (record, with_rank(self._context.enforcer, req.context, event, record))
         return made
 
     @pecan.expose("json")

@@ -12,7 +12,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas
-from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, href, user_event
+from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, href, user_event, with_rank
 from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import force, transitions
@@ -138,6 +138,7 @@ class Forcing(DeletionHandlers):
             cleared = [dataclasses.replace(s, abandoned=0, unseen=False, forcing=False) for s in anew]
             text = f"{asked}: what cannot be deleted is abandoned from now on"
             event = user_event(req, EventType.DELETION_FORCED, text, {"reason": reason, "types": list(types)})
+            event = with_rank(self._context.enforcer, context, event, d)
             try:
                 self._context.store.save(d, after, cleared, [event])
             except storage.Conflict:

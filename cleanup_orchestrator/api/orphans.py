@@ -17,6 +17,7 @@ from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
+from cleanup_orchestrator.api.deletion import with_rank
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import approvals
@@ -210,6 +211,7 @@ class OrphanScans:
             EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )
         try:
+            event = with_rank(self._context.enforcer, req.context, event, record)
             record = self._context.store.create(record, TASKS, event)
             LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
         except storage.AlreadyUnderWay as other:

@@ -22,6 +22,7 @@ LIST = "cleanup:deletions:list"
 GET = "cleanup:deletions:get"
 RETRY = "cleanup:deletions:retry"
 CANCEL = "cleanup:deletions:cancel"
+CANCEL_OF_ADMIN = "cleanup:deletions:cancel_of_admin"
 APPROVE = "cleanup:deletions:approve"
 RESTORE = "cleanup:deletions:restore"
 GRANTS_GET = "cleanup:deletions:get_grants"
@@ -94,7 +95,8 @@ _RULES = [
     _rule(
         GET,
         "Show a deletion, its leftovers and its journal. Other users get 404. The user who requested the deletion may "
-        "read it for ``[api] requester_reads_days`` days after its end.",
+        "read it for ``[api] requester_reads_days`` days after its end. It shows the IDs and origins of the liens on "
+        "the project also to users who may not read liens, such as readers of the domain, and not the reasons.",
         ("GET", "/v1/deletions/{id}"),
         ("GET", "/v1/deletions/{id}/leftovers"),
         ("GET", "/v1/deletions/{id}/events"),
@@ -109,6 +111,16 @@ _RULES = [
     ),
     _rule(RETRY, "Start a new attempt of a deletion.", ("POST", "/v1/deletions/{id}/retry")),
     _rule(CANCEL, "Stop a deletion and undo its drain.", ("POST", "/v1/deletions/{id}/cancel")),
+    _rule(
+        CANCEL_OF_ADMIN,
+        "Stop a deletion, or restore its project, although a user whom this rule allows has requested, retried or "
+        "forced the deletion, or one above it. It is checked in addition to the rule of the action, and also when a "
+        "deletion is requested, retried or forced, to record whether its user is such a user. By default a manager of "
+        "the domain cannot undo an admin's decision.",
+        ("POST", "/v1/deletions/{id}/cancel"),
+        ("POST", "/v1/deletions/{id}/restore"),
+        who=ADMIN,
+    ),
     _rule(
         FORCE,
         "Let a stuck deletion abandon the resources that it cannot delete. They stay in the cloud, without a project.",

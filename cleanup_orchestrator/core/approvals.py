@@ -24,6 +24,8 @@ ASKED = (
 )
 #: Key in the data of such a line, if the token was one of a trust: the ids of trustor and trustee.
 TRUST_USER_IDS = "trust_user_ids"
+#: Key in the data of such a line, if the user may stop the deletions of admins: true.
+BY_ADMIN = "by_admin"
 
 
 def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
@@ -37,6 +39,14 @@ def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
     for event in events:
         found |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
     return frozenset(found - {""})
+
+
+def of_admin(events: Iterable[Event]) -> bool:
+    """Return whether an admin asked for a deletion, in any attempt. Then only an admin may stop it.
+
+    :param events: journal lines of the types ``ASKED``
+    """
+    return any(event.data.get(BY_ADMIN) for event in events)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

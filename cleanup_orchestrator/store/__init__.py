@@ -104,7 +104,8 @@ class Store:
         self.waivers_in_force, self.withdraw_waiver = waivers.in_force, waivers.withdraw
 
         plans = Plans(database)
-        self.planned, self.plan_counts, self.askers = plans.planned, plans.counts, plans.askers
+        self.planned, self.plan_counts = plans.planned, plans.counts
+        self.askers, self.of_admin = plans.askers, plans.of_admin
 
         spoken = ProtocolServices(database)
         self.protocol_services, self.save_protocol_service = spoken.list, spoken.save

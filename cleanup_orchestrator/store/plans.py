@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -63,6 +63,12 @@ class Plans(Repository):
             return askers(c, deletion)
 
     @retry_transient
+    def of_admin(self, deletion: Deletion) -> bool:
+        """Return whether an admin requested a deletion or one above it; see :func:`approvals.of_admin`."""
+        with self._database.read() as c:
+            return any(approvals.of_admin(lines) for _one, lines in _requests(c, deletion))
+
+    @retry_transient
     def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, Counted]]:
         """Return how many resources a plan has of each type in each region, and their size, by reason."""
         table = t.leftovers.c
@@ -82,18 +88,20 @@ def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
 
     See :func:`approvals.askers`.
     """
-    found: frozenset[str] = frozenset()
+    return frozenset().union(*(approvals.askers(one, lines) for one, lines in _requests(c, deletion)))
+
+
+def _requests(c: Connection, deletion: Deletion) -> Iterator[tuple[Deletion, list[Event]]]:
+    """Yield a deletion and those above it, each with the journal lines of the requests for it."""
     seen: set[str] = set()
     above: Deletion | None = deletion
     while above is not None and above.id not in seen:
         seen.add(above.id)
         table = t.events.c
         query = sa.select(t.events).where(table.deletion_id == above.id, table.type.in_(approvals.ASKED))
-        lines = [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
-        found |= approvals.askers(above, lines)
+        yield above, [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
         row = c.execute(records.select_deletions().where(t.deletions.c.id == above.parent_deletion_id)).first()
         above = records.deletion(row) if row else None
-    return found
 
 
 def in_order(c: Connection) -> None:

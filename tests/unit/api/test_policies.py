@@ -10,6 +10,7 @@ from cleanup_orchestrator.api import policies
 #: Rules that allow admins only.
 ADMINS_ONLY = {
     policies.APPROVE,
+    policies.CANCEL_OF_ADMIN,
     policies.FORCE,
     policies.BRAKE_SET,
     policies.BRAKE_UNSET,

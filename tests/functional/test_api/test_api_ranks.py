@@ -1,0 +1,84 @@
+"""A domain manager does not undo an admin's decision: a deletion of an admin is stopped by an admin."""
+
+import dataclasses
+
+import pytest
+
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import Status
+from tests.functional.test_api import keystone as ks
+
+STOPS = ["cancel", "restore"]
+SAID = "only an admin may stop it. Ask an admin to cancel it"
+
+
+def stop(site, id_, action, token):
+    return site.post(f"/v1/deletions/{id_}/{action}", token=token)
+
+
+def refused(answer):
+    return answer.status == 403 and answer.error["code"] == "forbidden" and SAID in answer.error["detail"]
+
+
+@pytest.mark.parametrize("action", STOPS)
+@pytest.mark.parametrize(
+    ("asker", "stopper", "allowed"),
+    [
+        (ks.ADMIN, ks.MANAGER, False),
+        (ks.SYSTEM, ks.MANAGER, False),
+        (ks.ADMIN, ks.SECOND_ADMIN, True),
+        (ks.ADMIN, ks.SYSTEM, True),
+        (ks.MANAGER, ks.MANAGER, True),
+        (ks.MANAGER, ks.ADMIN, True),
+    ],
+)
+def test_an_admins_deletion_is_stopped_by_admins(any_site, action, asker, stopper, allowed):
+    id_ = any_site.ask(token=asker, mode="cascade")["id"]
+    answer = stop(any_site, id_, action, stopper)
+    assert answer.status == 202 if allowed else refused(answer)
+    assert any_site.store.get(id_).status is (Status.CANCELLING if allowed else Status.ACCEPTED)
+    if not allowed:  # also what is being cancelled already
+        assert stop(any_site, id_, action, ks.ADMIN).status == 202
+        assert refused(stop(any_site, id_, action, stopper))
+
+
+def test_the_tree_of_an_admin_is_of_the_admin_down_to_each_project(site):
+    root = site.ask("parent", ks.ADMIN, include_subtree=True)["id"]
+    listed = site.get("/v1/deletions").json["deletions"]
+    assert len(listed) == 3
+    for each in listed:
+        assert refused(stop(site, each["id"], "cancel", ks.MANAGER))
+    assert {site.store.get(each["id"]).status for each in listed} == {Status.ACCEPTED}
+    assert stop(site, root, "cancel", ks.SECOND_ADMIN).status == 202
+
+
+def failed(site, id_):
+    d = site.store.get(id_)
+    for to in (Status.DRAINING, Status.FAILED):
+        d = site.store.save(d, transitions.move(d, to, transitions.By.ENGINE, site.store.now(), "x"))
+
+
+def test_a_deletion_is_of_the_admin_who_retried_it_and_so_is_what_is_below(site):
+    root = site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
+    child = next(d for d in site.get("/v1/deletions").json["deletions"] if d["project_id"] == "child-2")["id"]
+    failed(site, child)
+    assert site.post(f"/v1/deletions/{child}/retry", token=ks.ADMIN).status == 202
+    assert refused(stop(site, child, "cancel", ks.MANAGER))
+    assert refused(stop(site, root, "cancel", ks.MANAGER)), "it would stop the one below as well"
+    assert {d["status"] for d in site.get("/v1/deletions").json["deletions"]} == {"accepted"}
+
+
+def test_a_manager_may_retry_the_deletion_of_an_admin_which_stays_the_admins(site):
+    id_ = site.ask(token=ks.ADMIN)["id"]
+    failed(site, id_)
+    assert site.post(f"/v1/deletions/{id_}/retry", token=ks.MANAGER).status == 202
+    assert refused(stop(site, id_, "cancel", ks.MANAGER))
+
+
+def test_a_deletion_is_of_the_admin_who_forced_it(site):
+    id_ = site.ask(token=ks.MANAGER, mode="cascade")["id"]
+    d = site.store.get(id_)
+    site.store.save(d, dataclasses.replace(d, status=Status.DELETING))
+    answer = site.call("DELETE", "/v1/projects/p1/force", ks.ADMIN, {"reason": "stuck"})
+    assert answer.status == 202, answer.body
+    assert refused(stop(site, id_, "cancel", ks.MANAGER))
