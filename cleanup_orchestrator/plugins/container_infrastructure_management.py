@@ -34,11 +34,12 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     blocker,
+    exceptions,
     foreign_use,
     refused_in_use,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.orchestration.listing import resources_of
+from cleanup_orchestrator.plugins.orchestration.listing import resources_of, show_stack
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
 
 if TYPE_CHECKING:
@@ -149,8 +150,13 @@ def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Reso
 def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
     """Yield the resources of a cluster's stack, which its users may change without Magnum."""
     stack_id = cluster.data.get("stack_id")
-    if stack_id and connection.config.get_session_endpoint("orchestration") is not None:
-        yield from resources_of(connection, project, Resource(str(stack_id), "", project.id))
+    if not stack_id or connection.config.get_session_endpoint("orchestration") is None:
+        return
+    try:
+        row = show_stack(connection, project, Resource(str(stack_id), "", project.id))
+    except exceptions.NotFoundException:  # the list of the project's stacks does not have it
+        return
+    yield from resources_of(connection, project, Resource(str(stack_id), str(row["stack_name"]), project.id))
 
 
 _STACK = (

@@ -131,7 +131,7 @@ def events_of(connection: Connection, project: ProjectDefinition, stack: Resourc
 
 def resources_of(connection: Connection, project: ProjectDefinition, stack: Resource) -> Iterator[Row]:
     """Yield the resources of a stack, and of those nested in it. Heat asks no other service for that."""
-    name, id_ = (quote(part, safe="") for part in (stack.name or stack.id, stack.id))
+    name, id_ = (quote(part, safe="") for part in (stack.name, stack.id))
     path = f"/stacks/{name}/{id_}/resources"
     for row in Rest("orchestration", path, key="resources", query={"nested_depth": 100}).rows(connection, project):
         yield {**row, "id": row.get("resource_name")}
