@@ -12,8 +12,14 @@ from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.actions import Actions, Dispatch, Move
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.guard import destructive
+from cleanup_orchestrator.core.queue import QueueState
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON
 from cleanup_orchestrator.core.snapshot import Snapshot, retry_at
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.transitions import WORKING
+
+#: The longest wait of a queued deletion for the next decision. Its turn is announced when it comes.
+QUEUE_WAKE = datetime.timedelta(seconds=120)
 
 
 class ActionPlan:
@@ -25,6 +31,8 @@ class ActionPlan:
         self.wakes: list[datetime.datetime] = [view.now + view.rules.heartbeat]
         self.needs: approvals.Needed | None = None  #: the approval that the deletion waits for
         self.delete_is_next = False  #: whether the deletion would delete now, but for a hold
+        self.queue_state = view.deletion.queue_state
+        self._soon = False  #: whether a step that may succeed at its next try waits for it
 
     # -- when
     def wake(self, at: datetime.datetime) -> None:
@@ -50,6 +58,8 @@ class ActionPlan:
     def retry(self, step: Step) -> None:
         """Dispatch a finished step again when its back-off is over."""
         self.dispatch_at(step, retry_at(step, self.view.deletion, self.view.rules))
+        tried = step.attempt >= self.view.rules.attempts or step.reason in ONLY_A_PERSON
+        self._soon = self._soon or step.polled or not tried
 
     def follow(self, step: Step) -> None:
         """Dispatch a step that is under way again when its cast or its lease is lost."""
@@ -107,6 +117,27 @@ class ActionPlan:
         self.dispatches = [a for a in self.dispatches if not destructive(view.deletion, view.by_id[a.step_id])]
         if hold.until is not None:
             self.wake(hold.until)
+
+    def take_place(self) -> None:
+        """Have the deletion take a place for work, give it back, or wait for one; see :mod:`.queue`.
+
+        Without a place nothing is dispatched but the release, which gives the project back to its users. A deletion of
+        which nothing is under way gives its place back, and needs one again to go on: so no more deletions than there
+        are places go on at once when what all of them waited for ends. It keeps its place during a few failed tries and
+        while it polls, because both end soon.
+        """
+        view, by_id = self.view, self.view.by_id
+        releases = [a for a in self.dispatches if by_id[a.step_id].kind is StepKind.RELEASE]
+        wanted = len(self.dispatches) > len(releases)
+        if view.deletion.status not in WORKING:
+            self.queue_state = QueueState.OUT
+        elif wanted and not view.may_work:
+            self.queue_state, self.dispatches = QueueState.WAITING, releases
+            self.wake_only(view.now + QUEUE_WAKE)
+        elif wanted or any(view.under_way(step) for step in view.steps if step.kind is not StepKind.RELEASE):
+            self.queue_state = QueueState.WORKING
+        elif self.queue_state is QueueState.WAITING or not self._soon:
+            self.queue_state = QueueState.OUT
 
     def limit_sweeps(self) -> None:
         """Have at most ``steps_at_once`` sweeps run at the same time: one deletion must not occupy all workers.

@@ -25,6 +25,7 @@ from cleanup_orchestrator.core.facts import (
     Surveyed,
 )
 from cleanup_orchestrator.core.journal import Event, EventType
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
@@ -122,6 +123,13 @@ class SetCondition:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SetQueueState:
+    """Take a place for work, give it back, or wait for one."""
+
+    state: QueueState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Wake:
     """Decide again at this time, even without a message."""
 
@@ -141,6 +149,7 @@ Action = (
     | Reprove
     | VoidLock
     | SetCondition
+    | SetQueueState
     | Wake
 )
 Actions = tuple[Action, ...]
@@ -236,6 +245,8 @@ class _Draft:
                 self._void_lock(why, by)
             case SetCondition():
                 self._set_condition(action)
+            case SetQueueState(state):
+                self._set_queue_state(state)
             case Wake(at):
                 self._set(wake_at=at)
 
@@ -320,6 +331,14 @@ class _Draft:
         if self.deletion.status is Status.VERIFYING:  # a lock of this round does not count either
             self._set(purpose=RoundPurpose.NONE, round=self.deletion.round + 1)
         self.events.append(Event(EventType.INVENTORY_VOID, why, by, {"lock_changed": True}))
+
+    def _set_queue_state(self, state: QueueState) -> None:
+        before = self.deletion
+        if state is QueueState.WORKING is not before.queue_state:
+            first = before.status is Status.ACCEPTED and (before.turn_at is None or before.turn_at < before.status_at)
+            # The wait before the first place is no lack of progress.
+            self._set(turn_at=self._now, progress_at=self._now if first else before.progress_at)
+        self._set(queue_state=state)
 
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion

@@ -11,12 +11,13 @@ from cleanup_orchestrator.core.actions import SetCondition
 from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.deletion import ConditionType as Type
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import StatusReason
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Step, StepKind
 
-#: Reason of the condition ``waiting``: older deletions go first.
+#: Reason of the condition ``waiting``: the deletion has not begun, because every place is taken.
 QUEUE = "queue"
 #: The condition that ends a hold.
 NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any more")
@@ -29,6 +30,7 @@ def observed(view: Snapshot, plan: ActionPlan, stalls: datetime.datetime | None)
     """
     yield from _drain(view)
     yield from _project(view)
+    yield from _waits(view, plan)
     yield from _people(view, plan)
     yield from _settling(view)
     yield _blocked(view)
@@ -69,8 +71,9 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
-    # For older deletions, for a date, or for a person.
-    waiting = waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
+    # For a place, for a date, or for a person.
+    waiting = waiting or QueueState.WAITING in (plan.queue_state, d.queue_state)
+    waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
     # So it does after the wait for a person.
@@ -159,16 +162,25 @@ def _settling(view: Snapshot) -> Iterator[SetCondition]:
 
 
 def _project(view: Snapshot) -> Iterator[SetCondition]:
-    """Yield that another client deleted the project, or that all children are gone."""
+    """Yield that another client deleted the project."""
     if gone := view.deletion.project_gone_at:
         text = f"Keystone did not know the project any more at {gone.isoformat(timespec='seconds')}Z"
         yield SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", f"{text}: another client deleted it")
     elif view.has(Type.PROJECT_GONE):
         yield SetCondition(Type.PROJECT_GONE, False, "back", "Keystone knows the project again")
-    waits = view.deletion.condition(Type.WAITING)
-    if waits is not None and waits.reason == QUEUE and not view.queued:
+
+
+def _waits(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
+    """Yield that the deletion waits for its first place, and the end of a wait."""
+    d, waits = view.deletion, view.deletion.condition(Type.WAITING)
+    if plan.queue_state is QueueState.WAITING and not view.begun:
+        text = f"{view.rules.deletions_at_once} deletions may be worked on at once ([engine] deletions_at_once), and "
+        text += "their places go round by domain and requester"
+        earlier = f": {d.queue.before} earlier ones of the same requester in this domain wait, too"
+        yield SetCondition(Type.WAITING, True, QUEUE, text + (earlier if d.queue.before else ""))
+    elif waits is not None and waits.reason == QUEUE:
         yield SetCondition(Type.WAITING, False, QUEUE, "it has begun")
-    elif waits is not None and waits.reason != QUEUE and not view.below:
+    elif waits is not None and not view.below:
         yield SetCondition(Type.WAITING, False, "children", "the projects below are gone")
 
 

@@ -15,7 +15,7 @@ import datetime
 from collections.abc import Callable, Sequence
 
 from cleanup_orchestrator.core import approvals, backoff, conditions, dependencies, force, plugin_liens
-from cleanup_orchestrator.core.action_plan import ActionPlan
+from cleanup_orchestrator.core.action_plan import QUEUE_WAKE, ActionPlan
 from cleanup_orchestrator.core.actions import (
     TURNS,
     Abandon,
@@ -27,12 +27,13 @@ from cleanup_orchestrator.core.actions import (
     OpenRound,
     Reprove,
     SetCondition,
+    SetQueueState,
     UseForce,
     Wake,
 )
-from cleanup_orchestrator.core.conditions import QUEUE
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Progress, Round, drive, found_empty, summary
 from cleanup_orchestrator.core.rules import Rules
@@ -56,7 +57,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     plan = ActionPlan(view)
     known = view.known if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None
     if not known and (hold_over := _after_hold(view)):
-        return hold_over
+        return _with_place(view, hold_over)
     if known:
         actions = _known(known, plan)
     elif view.lost:
@@ -67,12 +68,15 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
         return actions
     plan.withhold()
     plan.limit_sweeps()
+    plan.take_place()
     if plan.dispatches:  # a cast may be lost: then it is sent again
         plan.wake(now + view.rules.claim_timeout)
     stalls = conditions.stalls_at(view, plan)
     if stalls is not None and now < stalls:
         plan.wake(stalls)
-    return (*actions, *conditions.observed(view, plan, stalls), *plan.dispatches, Wake(min(plan.wakes)))
+    observed = conditions.observed(view, plan, stalls)
+    place = () if plan.queue_state is deletion.queue_state else (SetQueueState(plan.queue_state),)
+    return (*actions, *observed, *place, *plan.dispatches, Wake(min(plan.wakes)))
 
 
 def _known(step: Step, plan: ActionPlan) -> Actions:
@@ -111,6 +115,15 @@ def _after_hold(view: Snapshot) -> Actions:
     return ()
 
 
+def _with_place(view: Snapshot, hold_over: Actions) -> Actions:
+    """Return how a deletion goes on after a hold; without a place, it waits for one first."""
+    if not any(isinstance(action, Dispatch) for action in hold_over):
+        return hold_over
+    if not view.may_work:
+        return (SetQueueState(QueueState.WAITING), Wake(view.now + QUEUE_WAKE))
+    return (*hold_over, SetQueueState(QueueState.WORKING))
+
+
 def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
     """Ask Keystone again for the projects below, from time to time or if one is gone."""
     survey = view.survey
@@ -124,17 +137,8 @@ def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 # --------------------------------------------------------------------------------------------- accepted and draining
-#: The longest wait of a queued deletion for the next decision. It is announced when its turn comes.
-_QUEUE = datetime.timedelta(seconds=120)
-
-
 def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
-    if view.queued:
-        # If all began at once, all would end at the same time, and each would keep its project locked meanwhile.
-        plan.wake_only(view.now + _QUEUE)
-        text = f"{view.rules.deletions_at_once} older deletions are being worked on ([engine] deletions_at_once)"
-        return (SetCondition(ConditionType.WAITING, True, QUEUE, text),)
     survey = plan.run(StepKind.SURVEY)
     if survey is None:
         return ()

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.queue import EMPTY_QUEUE, LineKey, Queue, QueueState
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 
 
@@ -215,7 +216,9 @@ class Deletion:
     children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
     #: Cascades of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``).
     cascades_before: int = 0
-    ahead: int = 0  #: older deletions that are being worked on (derived, loaded only while ``accepted``)
+    queue_state: QueueState = QueueState.WAITING  #: see :mod:`.queue`; the engine decides it
+    turn_at: datetime.datetime | None = None  #: when it last got a place
+    queue: Queue = EMPTY_QUEUE  #: derived, and loaded only for a deletion without a place
     version: int = 0  #: of the row, for compare-and-swap
     #: As the latest decision counted it; none: a step or the API has changed the deletion since.
     tally: Tally | None = None
@@ -223,6 +226,11 @@ class Deletion:
     def condition(self, type_: ConditionType) -> Condition | None:
         """Return the condition of a type if it is true."""
         return next((c for c in self.conditions if c.type == type_ and c.status), None)
+
+    @property
+    def line(self) -> LineKey:
+        """The line of the queue in which the deletion waits for a place."""
+        return self.domain_id, self.user_id
 
     @property
     def attention(self) -> str:

@@ -20,7 +20,7 @@ class Rules:
     retry_base: float = 1.0  #: seconds
     retry_cap: float = 60.0  #: seconds; the longest wait between two tries at a step
     steps_at_once: int = 8  #: sweeps of one deletion that may run at the same time
-    deletions_at_once: int = 16  #: deletions that begin before the oldest of them comes to its verification
+    deletions_at_once: int = 16  #: places for deletions before their verification; see :mod:`.queue`
     empty_inventories: int = 2  #: complete and empty inventories in a row before the project is removed
     approval_resources: int = 0  #: resources that one deletion may delete without an approval; 0: no limit
     approval_deletions: int = 0  #: cascades in 24 hours that need no approval; 0: no limit

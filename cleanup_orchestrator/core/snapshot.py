@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, force, guard, trees
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
@@ -194,11 +195,17 @@ class Snapshot:
         return self.survey if fresh and self.survey.reason in FATAL else None
 
     @property
-    def queued(self) -> bool:
-        """Whether the deletion has not begun, and must not begin yet, because enough older ones are under way."""
+    def begun(self) -> bool:
+        """Whether the present attempt has begun."""
+        return self.deletion.status is not Status.ACCEPTED or self.survey.round >= self.deletion.since_round
+
+    @functools.cached_property
+    def may_work(self) -> bool:
+        """Whether the deletion has a place for work, or gets one now."""
         d = self.deletion
-        begun = d.status is not Status.ACCEPTED or self.survey.round >= d.since_round
-        return not begun and d.ahead >= self.rules.deletions_at_once
+        if d.queue_state is QueueState.WORKING:
+            return True
+        return d.queue.gives_place(d.line, d.created_at, self.rules.deletions_at_once)
 
     # -- project trees
     @property

@@ -7,6 +7,7 @@ import datetime
 from enum import StrEnum
 
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.queue import QueueState
 
 
 class By(StrEnum):
@@ -63,7 +64,7 @@ RESTORABLE = frozenset(ORDER[: ORDER.index(S.DELETING)])
 FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
 #: Statuses in which the engine has work to do.
 LIVE = frozenset(a for (a, _), by in MOVES.items() if by is By.ENGINE)
-#: Statuses in which a deletion is worked on. In ``verifying`` it mostly waits for token caches.
+#: Statuses in which a deletion needs a place to be worked on. In ``verifying`` it mostly waits for token caches.
 WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
 #: Statuses that only a person can change.
 RESTING = frozenset(Status) - LIVE - FINAL
@@ -151,6 +152,8 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
     if to in (S.CANCELLING, S.ACCEPTED):
         kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
         after = dataclasses.replace(after, forced=None, conditions=kept)
+    if by is By.ENGINE and to not in WORKING:  # after a user's cancel, the engine announces that a place is free
+        after = dataclasses.replace(after, queue_state=QueueState.OUT)
     if to is S.DELETING and (deletion.status is S.INVENTORY or deletion.point_of_no_return_at is None):
         after = dataclasses.replace(after, point_of_no_return_at=now)
     if to is S.ACCEPTED:
@@ -159,6 +162,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             attempt=deletion.attempt + 1,
             round=deletion.round + 1,
             since_round=deletion.round + 1,
+            queue_state=QueueState.WAITING,
             drained_at=None,
             closed_at=None,
             project_gone_at=None,

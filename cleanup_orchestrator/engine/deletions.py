@@ -17,10 +17,11 @@ from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import Applied, apply
 from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepState
 from cleanup_orchestrator.core.tally import with_tally
-from cleanup_orchestrator.core.transitions import LIVE, WORKING
+from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import activity, metrics
@@ -89,9 +90,11 @@ OPTS = {
             default=16,
             min=1,
             mutable=True,
-            help="Number of deletions that may be worked on before another one begins, the oldest first. A deletion "
-            "counts until its verification. It does not count if it waits for a person, or for the projects below it, "
-            "or if it has been deleting for more than five minutes: large projects do not keep small ones waiting.",
+            help="Number of deletions that may be worked on at the same time. These places go round by domain, within "
+            "a domain by requester, and to the oldest deletion of a requester. A deletion needs a place until its "
+            "verification. It gives the place back while it waits for a person, for the projects below it or for "
+            "another try, and waits for a place again before it goes on. It does not count after five minutes in one "
+            "status: large projects do not keep small ones waiting.",
         ),
         cfg.IntOpt(
             "attempts",
@@ -167,14 +170,13 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
     )
 
 
-#: Waiting deletions that are announced when another one needs no place any more. One is enough, unless a message is
-#: lost, or an older one cannot begin.
+#: Deletions that are announced at most when one gives its place back. One is enough, unless more places are free.
 _NEXT = 3
 
 
 def _gives_place(before: Deletion, after: Deletion) -> bool:
-    """Whether a deletion needs no place any more, so that another one may begin."""
-    return any(before.status in statuses and after.status not in statuses for statuses in (WORKING, LIVE))
+    """Whether a deletion gives its place back, so that another one may go on."""
+    return before.queue_state is QueueState.WORKING is not after.queue_state
 
 
 class Engine:
@@ -249,7 +251,7 @@ class Engine:
             if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):
                 self.bus.deletion(deletion.parent_deletion_id)
             if _gives_place(deletion, applied.deletion):
-                for next_id in self.store.next_ones(_NEXT):
+                for next_id in self.store.next_ones(self.rules.deletions_at_once, _NEXT):
                     self.bus.deletion(next_id)
             if not applied.changed:
                 self._set_alarm(applied.deletion, decided.now)

@@ -16,8 +16,9 @@ from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.step import Step, StepKind
-from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.core.transitions import LIVE, WORKING
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time, new_id
@@ -27,7 +28,7 @@ from cleanup_orchestrator.store.leftovers import abandon_leftovers
 from cleanup_orchestrator.store.paging import Page, paged
 from cleanup_orchestrator.store.plans import cascades_before, in_order
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
-from cleanup_orchestrator.store.queue import ahead_of, next_ones
+from cleanup_orchestrator.store.queue import next_ones, queue_before
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
 #: What a decision is made on: a deletion, all its steps, and the database's time, as of one transaction.
@@ -176,10 +177,10 @@ class Deletions(Repository):
             return [row.id for row in c.execute(query)]
 
     @retry_transient
-    def next_ones(self, limit: int) -> list[str]:
-        """Return the ids of the oldest deletions that have not begun, or are just beginning."""
+    def next_ones(self, places: int, limit: int) -> list[str]:
+        """Return the ids of the deletions that get the next free places; see :func:`queue.next_ones`."""
         with self._database.read() as c:
-            return next_ones(c, limit)
+            return next_ones(c, places, limit, database_time(c))
 
     @retry_transient
     def load(self, deletion_id: str) -> Loaded:
@@ -291,12 +292,12 @@ class Deletions(Repository):
 
 
 def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
-    """Return a deletion with its children, its holds and what is before it; see :meth:`Deletions.load`."""
+    """Return a deletion with its children, its holds and the queue before it; see :meth:`Deletions.load`."""
     deletion = _with_children(c, deletion)
     if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
         deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
-    if deletion.status is Status.ACCEPTED:
-        deletion = dataclasses.replace(deletion, ahead=ahead_of(c, deletion, now))
+    if deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING:
+        deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now))
     return guard.with_holds(c, deletion, now)
 
 

@@ -1,59 +1,87 @@
-"""The order in which deletions begin: the oldest first, so many at a time."""
+"""The queue for the places for work; see ``core.queue``."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import itertools
+from collections import Counter
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.queue import Line, LineKey, Queue, QueueState, turns
 from cleanup_orchestrator.core.transitions import WORKING
 from cleanup_orchestrator.store import tables as t
 
-#: A deletion that is longer in one of these statuses does not count, so that large projects do not keep small ones
-#: waiting. One that waits in ``accepted`` counts all the time.
+#: A deletion that has its place and its status for longer does not count, so that large projects do not keep small ones
+#: waiting.
 _LONG = datetime.timedelta(minutes=5)
 
-#: The largest number that is counted.
-_MOST = 1000
+#: The latest turns that count for the order. A requester without one among them counts as one who had none.
+_TURNS = 1000
+
+_D = t.deletions.c
+#: The status counts, too: a process of an older release changes it and not the state of the queue.
+_LIVE = _D.status.in_(sorted(map(str, WORKING)))
+_WAITS = sa.and_(_D.queue_state == str(QueueState.WAITING), _LIVE)
+_WORKS = sa.and_(
+    _D.queue_state == str(QueueState.WORKING),
+    _LIVE,
+    sa.or_(_D.status_at > sa.bindparam("since"), _D.turn_at > sa.bindparam("since")),
+)
+#: One statement, so that a deletion that gets its place at this moment is in one of the two counts.
+_LINES = (
+    sa.select(_D.domain_id, _D.user_id, _D.queue_state, sa.func.count(), sa.func.min(_D.created_at))
+    .where(sa.or_(_WAITS, _WORKS))
+    .group_by(_D.domain_id, _D.user_id, _D.queue_state)
+)
+_TURNS_AT = (
+    sa.select(_D.domain_id, _D.user_id, _D.turn_at)
+    .where(_D.turn_at.is_not(None))
+    .order_by(_D.turn_at.desc())
+    .limit(_TURNS)
+)
+_IN_LINE = sa.and_(_WAITS, _D.domain_id == sa.bindparam("domain"), _D.user_id == sa.bindparam("user"))
+_BEFORE = sa.select(sa.func.count()).where(
+    _IN_LINE,
+    sa.or_(
+        _D.created_at < sa.bindparam("created"),
+        sa.and_(_D.created_at == sa.bindparam("created"), _D.id < sa.bindparam("deletion")),
+    ),
+)
+_OLDEST = sa.select(_D.id).where(_IN_LINE).order_by(_D.created_at, _D.id).limit(sa.bindparam("number"))
 
 
-def ahead_of(c: Connection, deletion: Deletion, now: datetime.datetime) -> int:
-    """Return the number of older deletions that are being worked on, or that begin before this one.
+def queue_before(c: Connection, deletion: Deletion, now: datetime.datetime) -> Queue:
+    """Return the queue as a deletion without a place sees it."""
+    key = {"domain": deletion.domain_id, "user": deletion.user_id}
+    before = c.execute(_BEFORE, {**key, "created": deletion.created_at, "deletion": deletion.id}).scalar_one()
+    return Queue(_lines(c, now), int(before))
 
-    Those that wait for a person or for the projects below do not count. A blocked deletion counts while it is working:
-    it deletes what is not blocked.
+
+def next_ones(c: Connection, places: int, limit: int, now: datetime.datetime) -> list[str]:
+    """Return the ids of the deletions that get the next free places.
+
+    :param places: how many there are, free or not
+    :param limit: the most ids
     """
-    table = t.deletions
-    older = sa.or_(
-        table.c.created_at < deletion.created_at,
-        sa.and_(table.c.created_at == deletion.created_at, table.c.id < deletion.id),
-    )
-    query = sa.select(table.c.id).where(table.c.live_project_id.is_not(None), older, _is_working(now)).limit(_MOST)
-    return int(c.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one())
+    given = Counter(itertools.islice(turns(_lines(c, now), places), limit))
+    keys = [{"domain": domain, "user": user, "number": number} for (domain, user), number in given.items()]
+    return [row.id for key in keys for row in c.execute(_OLDEST, key)]
 
 
-def next_ones(c: Connection, limit: int) -> list[str]:
-    """Return the ids of the oldest deletions that have not begun, or are just beginning."""
-    table = t.deletions
-    query = sa.select(table.c.id).where(
-        table.c.status == str(Status.ACCEPTED),
-        table.c.live_project_id.is_not(None),
-        table.c.attention == "",
-        table.c.include_subtree.is_(False),
-    )
-    return [row.id for row in c.execute(query.order_by(table.c.created_at, table.c.id).limit(limit))]
-
-
-def _is_working(now: datetime.datetime) -> sa.ColumnElement[bool]:
-    table = t.deletions
-    accepted = sa.and_(table.c.status == str(Status.ACCEPTED), table.c.attention == "")
-    others = sa.and_(
-        table.c.status.in_([str(status) for status in sorted(WORKING - {Status.ACCEPTED})]),
-        table.c.attention.in_(["", "blocked"]),
-    )
-    waits_for_children = sa.and_(
-        table.c.include_subtree.is_(True), table.c.status.in_([str(Status.ACCEPTED), str(Status.INVENTORY)])
-    )
-    return sa.and_(sa.or_(accepted, sa.and_(others, table.c.status_at > now - _LONG)), sa.not_(waits_for_children))
+def _lines(c: Connection, now: datetime.datetime) -> dict[LineKey, Line]:
+    """Return the lines in which a deletion waits or works, or which had one of the latest turns."""
+    found: dict[LineKey, Line] = {}
+    rows = c.execute(_LINES, {"since": now - _LONG}).all()
+    for domain, user, state, number, oldest in rows:
+        waits = state == str(QueueState.WAITING)
+        change = {"waiting": number, "oldest": oldest} if waits else {"working": number}
+        found[domain, user] = dataclasses.replace(found.get((domain, user), Line()), **change)
+    for domain, user, at in c.execute(_TURNS_AT):
+        line = found.get((domain, user), Line())
+        if at > line.turn_at:
+            found[domain, user] = dataclasses.replace(line, turn_at=at)
+    return found

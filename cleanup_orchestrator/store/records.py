@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,7 @@ from cleanup_orchestrator.core.deletion import (
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState, Token
@@ -31,7 +33,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
 #: Fields of a deletion that are computed from other tables and rows.
-_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before", "ahead"})
+_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before", "queue"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values["tally"] = dataclasses.asdict(d.tally) if d.tally else None
     values["selection"] = plain(d.selection.to_dict()) if d.selection else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
-    return {k: str(v) if isinstance(v, Mode | Status | RoundPurpose | Origin) else v for k, v in values.items()}
+    return {k: str(v) if isinstance(v, StrEnum) else v for k, v in values.items()}
 
 
 def derived(id_: sa.ColumnElement[str], project_id: sa.ColumnElement[str]) -> list[sa.Label[Any]]:
@@ -96,6 +98,7 @@ _MODES = {str(each): each for each in Mode}
 _ORIGINS = {str(each): each for each in Origin}
 _STATUSES = {str(each): each for each in Status}
 _PURPOSES = {str(each): each for each in RoundPurpose}
+_QUEUE_STATES = {str(each): each for each in QueueState}
 
 
 def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
@@ -108,6 +111,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values = {name: mapping[name] for name in _DELETION_FIELDS}
     values["mode"], values["origin"] = _MODES[values["mode"]], _ORIGINS[values["origin"]]
     values["status"], values["purpose"] = _STATUSES[values["status"]], _PURPOSES[values["purpose"]]
+    values["queue_state"] = _QUEUE_STATES[values["queue_state"]]
     values["member_ids"] = tuple(values["member_ids"])
     values["conditions"] = tuple(map(_condition, values["conditions"]))
     # None: an older release, without waivers, wrote the row.

@@ -91,8 +91,14 @@ deletions = sa.Table(
     sa.Column("retry_now_at", _TIME, nullable=True),
     sa.Column("selection", sa.JSON(none_as_null=True), nullable=True),  # NULL: everything
     sa.Column("lock_evidence", sa.String(255), nullable=False, server_default=""),
+    # A process of an older release writes neither: then the next decision of this one does.
+    sa.Column("queue_state", _CODE, nullable=False, server_default=""),
+    sa.Column("turn_at", _TIME, nullable=True),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
+    # For the queue: with a name of its own, as that of the convention is longer than PostgreSQL's 63 characters.
+    sa.Index("ix_deletions_queue", "queue_state", "status", "domain_id", "user_id", "created_at", "id"),
+    sa.Index(None, "turn_at", "domain_id", "user_id"),
     *_listed_by(
         *("created_at", "updated_at", "status_at", "progress_at"),
         *("status", "mode", "origin", "project_id", "project_name", "domain_id", "parent_deletion_id"),

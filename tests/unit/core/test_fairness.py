@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.queue import Line, Queue
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
@@ -426,8 +427,9 @@ def test_without_slices_they_would_starve():
 
 
 # ------------------------------------------------------------------------------------------------------ who begins
-def queued(ahead, **values):
-    return World(deletion(ahead=ahead, **values), PORT, rules=Rules(deletions_at_once=3))
+def queued(working, **values):
+    queue = Queue({("other", "u"): Line(working=working)})
+    return World(deletion(queue=queue, **values), PORT, rules=Rules(deletions_at_once=3))
 
 
 def test_a_deletion_does_not_begin_while_enough_older_ones_are_worked_on():
@@ -444,10 +446,10 @@ def test_a_deletion_does_not_begin_while_enough_older_ones_are_worked_on():
 def test_it_begins_when_its_turn_has_come_and_is_not_overtaken_any_more():
     world = queued(3)
     world.settle_engine()
-    world.deletion = dataclasses.replace(world.deletion, ahead=2)
+    world.deletion = dataclasses.replace(world.deletion, queue=Queue({("other", "u"): Line(working=2)}))
     world.settle_engine()
     assert world.dispatched == ["survey"]
-    world.deletion = dataclasses.replace(world.deletion, ahead=100)  # a retry of older ones
+    world.deletion = dataclasses.replace(world.deletion, queue=Queue({("other", "u"): Line(working=100)}))
     assert world.run() is Status.DELETED
     assert not next(c for c in world.deletion.conditions if c.type == "waiting").status
 

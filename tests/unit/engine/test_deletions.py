@@ -10,6 +10,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import opts
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.queue import Line, Queue, QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS as KINDS
@@ -154,11 +155,13 @@ class One:
         self.saved.append(applied.deletion.status)
         return Decided(before, steps, world.T0, applied)
 
-    def next_ones(self, limit):
+    def next_ones(self, places, limit):
         return list(self.queue)[:limit]
 
 
 TASKS = tuple(Step(str(kind), "d", kind) for kind in KINDS)
+#: Another domain has every place.
+TAKEN = Queue({("other", "u"): Line(working=16)})
 
 
 def decided(made, store):
@@ -198,8 +201,9 @@ def test_a_deletion_without_a_parent_casts_to_no_other(made):
     ("record", "announced"),
     [
         (world.deletion(), []),  # it begins
-        (world.deletion(ahead=100), []),  # it waits itself
-        (world.deletion(status=Status.CANCELLING), ["next"]),
+        (world.deletion(queue=TAKEN), []),  # it waits itself
+        (world.deletion(status=Status.CANCELLING, queue_state=QueueState.WORKING), ["next"]),
+        (world.deletion(status=Status.CANCELLING, queue_state=QueueState.OUT), []),
         (world.deletion(status=Status.DELETING, project_gone_at=world.T0), []),
         (world.deletion(status=Status.DRAINING, project_gone_at=world.T0), []),  # it goes on with its inventory
     ],
@@ -211,7 +215,8 @@ def test_the_next_ones_are_announced_when_a_deletion_needs_no_place_any_more(mad
 def test_a_deletion_that_comes_to_its_verification_lets_another_one_begin(made):
     ended = {"round": 2, "state": StepState.DONE, "outcome": Outcome.CLEAR, "finished_at": world.T0}
     done = [dataclasses.replace(step, **ended) for step in TASKS]
-    record = world.deletion(status=Status.DELETING, round=2, purpose=RoundPurpose.DELETE)
+    going = {"purpose": RoundPurpose.DELETE, "queue_state": QueueState.WORKING}
+    record = world.deletion(status=Status.DELETING, round=2, **going)
     assert decided(made, One(record, tuple(done), queue=["a", "b", "c", "d"])).deletions == ["a", "b", "c"]
 
 
