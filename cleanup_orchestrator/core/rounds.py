@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+from collections.abc import Iterable
 
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
@@ -12,7 +13,7 @@ from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Sta
 from cleanup_orchestrator.core.guard import early
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
 
 #: The oldest survey or list that a round shares, counted to the opening of the round.
 SHARED = datetime.timedelta(seconds=30)
@@ -147,7 +148,7 @@ class Round:
     def needed_until_now(self, step: Step) -> bool:
         """Whether what needed leftovers of a step is gone since the step ended: it is tried again at once."""
         gone = step.needed_by and dependencies.cleared_since(step, self.view.steps, self.view.deletion.round)
-        return bool(gone) and self.unfinished(step)
+        return bool(gone) and self.unfinished(step) and step.reason != Reason.NO_PROJECT_TOKEN
 
     def waits_indefinitely_for(self, step: Step) -> bool:
         """Whether the round waits for this step without a limit.
@@ -178,6 +179,18 @@ class Round:
         """The ids of steps that wait for a step that never gets an answer."""
         lost = {s.id for s in self.subjects if self.out_of_reach(s) and s.outcome is not Outcome.CLEAR}
         return dependencies.behind(self.view.steps, lost) if lost else frozenset()
+
+    @property
+    def repeats_access(self) -> bool:
+        """Whether the access step is repeated while sweeps get no token of the project."""
+        return self.view.waits_indefinitely and self.view.deletion.project_gone_at is None
+
+    def awaits_access(self, step: Step) -> bool:
+        """Whether a step is tried again only after the access step: nothing else gets it a token of the project.
+
+        Under force it is tried, so that it can be abandoned.
+        """
+        return step.reason == Reason.NO_PROJECT_TOKEN and self.repeats_access and not self.force_applies
 
     # -- force
     def is_abandoned(self, step: Step) -> bool:
@@ -250,8 +263,12 @@ def drive(round_: Round, plan: ActionPlan) -> Progress:
         elif round_.unfinished(step) and _tries_again(round_, step):
             over = False
             moving = moving or not round_.unrecoverable(step)
-            stuck = stuck or step.attempt >= view.rules.attempts
-            plan.retry(step)
+            waits = round_.awaits_access(step)
+            stuck = stuck or waits or step.attempt >= view.rules.attempts
+            if not waits:
+                plan.retry(step)
+            elif _access_since(view, step):
+                plan.dispatch(step)
     if stuck:
         _survey_again(survey, plan)
     return Progress(over, moving)
@@ -306,6 +323,8 @@ def _waiting(round_: Round) -> dict[str, bool]:
 def _tries_again(round_: Round, step: Step) -> bool:
     """Whether an unfinished step is tried once more in this round."""
     view = round_.view
+    if step.reason == Reason.NO_PROJECT_TOKEN and not round_.waits_indefinitely_for(step):
+        return False
     if round_.waits_indefinitely_for(step) or step.attempt < view.rules.attempts or step.reason == Reason.ON_HOLD:
         return True
     if view.deletion.mode is not Mode.EMPTY or step.reason in ONLY_A_PERSON:
@@ -329,13 +348,32 @@ def _restore_access(round_: Round, plan: ActionPlan) -> None:
     """
     view = round_.view
     missing = any(done(s, view.deletion.round) and _lacks_token(s) for s in round_.subjects)
-    if not view.waits_indefinitely or not missing or view.deletion.project_gone_at is not None:
+    if not round_.repeats_access or not missing:
         return
     access = view.task(StepKind.ACCESS)
     if view.under_way(access):
         plan.follow(access)
     elif access.finished_at is not None:
         plan.dispatch_at(access, access.finished_at + view.rules.heartbeat)
+
+
+def _access_since(view: Snapshot, step: Step) -> bool:
+    """Whether the access step has got a token of the project since a sweep got none."""
+    access = view.task(StepKind.ACCESS)
+    got = done(access, view.deletion.since_round) and access.outcome is Outcome.CLEAR
+    assert step.finished_at is not None
+    return got and access.finished_at is not None and access.finished_at > step.finished_at
+
+
+def refused_token(deletion: Deletion, steps: Iterable[Step]) -> str:
+    """Return why Keystone issues no token of the project, if a step of this attempt found out; otherwise nothing.
+
+    It holds until the next survey or access step begins. So not every sweep logs in to find it out again.
+    """
+    mine = [s for s in steps if s.round >= deletion.since_round]
+    asked = [s.started_at for s in mine if s.kind in (StepKind.SURVEY, StepKind.ACCESS) and s.started_at is not None]
+    found = (s for s in mine if s.state is StepState.DONE and s.reason == Reason.NO_PROJECT_TOKEN)
+    return next((s.message for s in found if s.finished_at and s.finished_at >= max(asked, default=s.finished_at)), "")
 
 
 def _lacks_token(step: Step) -> bool:

@@ -17,6 +17,7 @@ from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.rounds import refused_token
 from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import janitor
@@ -189,11 +190,14 @@ class StepContext:
 
         :param gone: whether Keystone does not know the project
         :raises errors.ProjectGone: the type needs a token of the project
+        :raises errors.NoProjectToken: Keystone issues no such token
         :raises errors.NoJanitor: the type needs the janitor's token, a janitor is configured, and it has no usable one
         """
         if type_.token.scoped:
             if gone:
                 raise errors.ProjectGone(_not_listed(type_))
+            if refused := refused_token(self.deletion, self.store.steps(self.deletion.id)):
+                raise errors.NoProjectToken(refused)
             own = self.clouds.project_session(self.deletion.project_id, guard)  # no other token of a disabled project
             member = type_.token is Token.MEMBER and not self.deletion.dry_run and self.clouds.janitor_id()
             return self.janitor_session(writing=guard is not read_only) if member else own

@@ -8,8 +8,9 @@ import pytest
 from cleanup_orchestrator.core.blockers import blockers, only_a_person_clears
 from cleanup_orchestrator.core.deletion import Child, ConditionType, Force, Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rounds import refused_token
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 NETWORK = sweep_step("network.network", after=("network.port",))
@@ -327,3 +328,92 @@ def test_the_rules_of_stalled_do_not_change_with_a_short_time():
     world.answers["network.network"] = lambda _: left("n1", reason=Reason.FOREIGN)
     world.run(limit=300)
     assert [e.data["status"] for e in world.events if e.type == "condition.stalled"] == []
+
+
+# ------------------------------------------------------------------------------------------ no token of the project
+NO_TOKEN = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone issues no token for the project")
+SECRETS = [sweep_step(f"key-manager.{name}", token=Token.PROJECT) for name in ("secret", "container", "order")]
+
+
+def without_token(until=None, **values):
+    world = World(deletion(**values), *SECRETS)
+    world.answers = {step.id: lambda _: NO_TOKEN for step in SECRETS}
+    world.run(limit=60, until=until)
+    return world
+
+
+@pytest.mark.parametrize(
+    "values", [{"dry_run": True}, {"mode": Mode.REPORT}, {"mode": Mode.EMPTY}, {"mode": Mode.REPORT, "dry_run": True}]
+)
+def test_a_report_does_not_try_again_to_list_what_needs_a_token_that_there_is_not(values):
+    world = without_token(**values)
+    assert world.deletion.status in (Status.LEFTOVERS, Status.PLANNED)
+    swept = [name for name in world.dispatched if name.startswith("key-manager")]
+    rounds = world.deletion.round - 1
+    assert len(swept) == len(SECRETS) * rounds
+
+
+def test_a_cascade_tries_again_only_once_the_access_step_has_got_a_token():
+    world = without_token(until=Status.VERIFYING)
+    world.answers["access"] = lambda _: NO_TOKEN
+    world.run(limit=100)
+    tried, asked = world.dispatched.count("key-manager.secret"), world.dispatched.count("access")
+    for _ in range(200):
+        world.run(limit=1)
+    assert world.dispatched.count("access") > asked + 5, "it is asked for from time to time"
+    assert world.dispatched.count("key-manager.secret") == tried
+    world.answers = {}
+    assert world.run() is Status.DELETED
+
+
+def test_a_retry_of_a_user_asks_for_the_token_at_once():
+    world = without_token(until=Status.VERIFYING)
+    world.run(limit=100)
+    world.answers = {}
+    world.now += datetime.timedelta(seconds=1)
+    world.retry_now()
+    before = world.now
+    while world.step("key-manager.secret").outcome is not Outcome.CLEAR:
+        world.run(limit=1)
+    assert world.now - before < datetime.timedelta(seconds=5)
+
+
+def test_force_abandons_what_needs_a_token_that_there_is_not():
+    world = World(deletion(), *SECRETS).finds("key-manager.secret", lambda _: NO_TOKEN)
+    world.run(until=Status.DELETING)
+    world.run(limit=100)
+    world.force()
+    assert world.run() is Status.DELETED
+    assert world.step("key-manager.secret").unseen
+
+
+def seconds(number):
+    return T0 + datetime.timedelta(seconds=number)
+
+
+def told(kind, reason=Reason.NO_PROJECT_TOKEN, started=0, finished=1, round_=1, state=StepState.DONE):
+    times = {"started_at": seconds(started), "finished_at": seconds(finished)}
+    name = f"{kind} at {started}"
+    return Step(name, "d", kind, reason=str(reason), message=name, round=round_, state=state, **times)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((), ""),
+        ((told(StepKind.SWEEP),), "sweep at 0"),
+        ((told(StepKind.SWEEP, Reason.FORBIDDEN),), ""),
+        ((told(StepKind.ACCESS),), "access at 0"),
+        ((told(StepKind.SWEEP, started=1, finished=2), told(StepKind.SURVEY, "")), "sweep at 1"),
+        # until the next survey or access step begins
+        ((told(StepKind.SWEEP), told(StepKind.SURVEY, "", 2, 3)), ""),
+        ((told(StepKind.SWEEP), told(StepKind.ACCESS, "", 2, 3)), ""),
+        ((told(StepKind.SWEEP), told(StepKind.ACCESS, "", 2, 0, state=StepState.RUNNING)), ""),
+        ((told(StepKind.SWEEP), told(StepKind.ACCESS, started=2, finished=3)), "access at 2"),
+        # of an earlier attempt
+        ((told(StepKind.SWEEP, round_=0),), ""),
+        ((told(StepKind.ACCESS, round_=0),), ""),
+    ],
+)
+def test_a_refused_token_is_known_until_it_is_asked_for_again(steps, expected):
+    assert refused_token(deletion(), steps) == expected
