@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import time
@@ -22,6 +23,7 @@ from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects, Protection
+from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.monitoring import health
@@ -66,6 +68,7 @@ def build(
         waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
         max_subtree=conf.deletion.max_subtree,
+        limits=RequestLimits(**{each.name: conf.api[each.name] for each in dataclasses.fields(RequestLimits)}),
     )
     return pipeline(conf, context, health.Health(parts(store, clouds, bus)))
 

@@ -14,6 +14,7 @@ from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.orphan_scan import OrphanScan
+from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.store import Store
 
@@ -53,6 +54,7 @@ class ApiContext:
     waiver_limit: datetime.timedelta  #: the longest time from the creation of a waiver to its end
     plan_max_age: datetime.timedelta  #: the oldest plan that a cascade can be bound to
     max_subtree: int  #: the most projects below the one of a request with ``include_subtree``
+    limits: RequestLimits = UNLIMITED  #: for users who are no admins of the cloud
 
 
 def tell_engine(cast: Callable[[str], None], id_: str) -> None:

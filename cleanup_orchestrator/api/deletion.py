@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.drain import base as drain
 
@@ -108,6 +110,10 @@ class DeletionHandlers:
         )
         if why := self._context.protection().why(project_id, name):
             raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
+
+    def _limits(self, req: webob.Request) -> RequestLimits:
+        """Return the limits for the requester: none for a user who may request the deletion of every project."""
+        return UNLIMITED if self._context.enforcer.may(req.context, policies.CREATE) else self._context.limits
 
     def _refuse_liens(self, req: webob.Request, project_ids: Iterable[str]) -> None:
         """Check that no lien on the projects is in force.
@@ -247,6 +253,12 @@ def under_way(existing: Deletion) -> ApiError:
         text = f"({how}) is under way: follow it, or cancel it first"
     text = f"deletion {existing.id} of project {existing.project_id} {text}"
     return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+
+
+def limit_reached(many: storage.TooManyDeletions) -> ApiError:
+    """Return the 429 for a request above a limit."""
+    wait = {"Retry-After": str(math.ceil(many.wait.total_seconds()))}
+    return ApiError(429, "deletion_limit_reached", str(many), wait, limit=many.exceeded.limit)
 
 
 def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:

@@ -13,7 +13,14 @@ from oslo_log import log
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way, user_event, with_rank
+from cleanup_orchestrator.api.deletion import (
+    TRIES,
+    DeletionHandlers,
+    limit_reached,
+    under_way,
+    user_event,
+    with_rank,
+)
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, force, plans, transitions
 from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
@@ -50,7 +57,7 @@ class DeletionActions(DeletionHandlers):
         """Start a new attempt; of a deletion under way, try again at once what waits for its next try.
 
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
-            project_has_liens, deletion_under_way, conflict
+            project_has_liens, deletion_under_way, conflict; 429 deletion_limit_reached
         """
         schemas.check_query(req, schemas.NOTHING)
         schemas.check_body(req, schemas.NO_BODY)
@@ -213,10 +220,21 @@ class DeletionActions(DeletionHandlers):
             return event
         raise changes_too_fast()
 
+    def _refuse_more(self, req: webob.Request, d: Deletion) -> None:
+        """Check that one more deletion may be under way. Nothing is recorded anew, so no daily limit counts.
+
+        :raises ApiError: 429 deletion_limit_reached
+        """
+        limits = dataclasses.replace(self._limits(req), daily_per_requester=0, daily_per_domain=0)
+        try:
+            self._context.store.check_requests(d, limits)
+        except storage.TooManyDeletions as many:
+            raise limit_reached(many) from None
+
     def _moved(self, req: webob.Request, d: Deletion, action: Action, now: datetime.datetime) -> tuple[Deletion, Event]:
         """Return a deletion after a user's move, with its journal line.
 
-        :raises ApiError: 403; 409
+        :raises ApiError: 403; 409; 429
         """
         message = f"{action.verb} by {_who(req)}" + ("; force is withdrawn" if force.asked(d) else "")
         after = _moved(d, action, now, message)
@@ -225,6 +243,7 @@ class DeletionActions(DeletionHandlers):
             self._refuse_protected(d)
             if not d.dry_run:
                 self._refuse_liens(req, [d.project_id])
+            self._refuse_more(req, d)
         else:
             self._refuse_overruling(req, d)
         data = {"from": str(d.status), "to": str(action.to), "attempt": after.attempt, "backwards": backwards}

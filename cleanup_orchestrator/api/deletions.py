@@ -17,7 +17,16 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, selections, views
-from cleanup_orchestrator.api.deletion import NAMED, DeletionHandlers, forbidden, href, under_way, user_event, with_rank
+from cleanup_orchestrator.api.deletion import (
+    NAMED,
+    DeletionHandlers,
+    forbidden,
+    href,
+    limit_reached,
+    under_way,
+    user_event,
+    with_rank,
+)
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
@@ -48,7 +57,7 @@ class Deletions(DeletionHandlers):
 
         :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
             404 project_not_found, plan_not_found; 409 project_has_children, subtree_too_large, project_has_liens,
-            deletion_under_way, plan_unusable, conflict; 415; 503
+            deletion_under_way, plan_unusable, conflict; 415; 429 deletion_limit_reached; 503
         """
         schemas.check_query(req, schemas.NOTHING)
         body = schemas.check_body(req, schemas.CREATE_BODY)
@@ -73,11 +82,16 @@ class Deletions(DeletionHandlers):
         wanted = self._tree(req, body, project, below, {"mode": mode, **limits})
         if not body.get("dry_run", False):  # a lien that is recorded later holds the deletion before its first delete
             self._refuse_liens(req, wanted)
-        root = wanted[project.id][0]
+        root, request_limits = wanted[project.id][0], self._limits(req)
         while wanted:
             try:
-                self._context.store.create_all(tuple(wanted.values()), TASKS)
+                self._context.store.create_all(tuple(wanted.values()), TASKS, request_limits)
                 break
+            except storage.TooManyDeletions as many:
+                made = self._context.store.live(project.id)
+                if made is None or not _same_request(made, root, True):
+                    raise limit_reached(many) from None
+                root, wanted = made, {}
             except storage.AlreadyUnderWay as other:
                 made = other.existing
                 if not _same_request(made, root, made.project_id == project.id):

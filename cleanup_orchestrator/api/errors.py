@@ -130,6 +130,12 @@ CODES: dict[str, tuple[int, str]] = {
         "HTTP server itself refuses more than 131072 bytes.",
     ),
     "unsupported_media_type": (415, "``Content-Type`` of the body is not ``application/json``."),
+    "deletion_limit_reached": (
+        429,
+        "Too many deletions of the user, or of the domain of the project, are under way or were requested within 24 "
+        "hours. Dry runs and reports count. ``limit`` is the limit, and ``detail`` names its option. Wait for as many "
+        "seconds as the header ``Retry-After`` says. Admins of the cloud are not limited.",
+    ),
     "request_header_fields_too_large": (
         431,
         "The first line and the headers of the request are larger than 65536 bytes. Only the HTTP server answers this.",

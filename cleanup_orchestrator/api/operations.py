@@ -99,6 +99,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         (
             "project_is_domain", "project_protected", "project_not_found", "plan_not_found", "deletion_under_way",
             "project_has_children", "subtree_too_large", "project_has_liens", "plan_unusable", "conflict",
+            "deletion_limit_reached",
         ),
         body=schemas.CREATE_BODY,
     ),
@@ -140,7 +141,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: Answer("The new attempt has begun, or the waiting times have ended.", _DELETION)},
         (
             "project_protected", "deletion_not_found", "not_retryable", "deletion_under_way", "project_has_liens",
-            "conflict",
+            "conflict", "deletion_limit_reached",
         ),
         body=schemas.NO_BODY,
     ),

@@ -41,6 +41,35 @@ OPTS = {
             "domain can do that. Afterwards the user needs another right, such as that of a reader of the domain. A "
             "deletion under way can always be read. 0: for ever.",
         ),
+        cfg.IntOpt(
+            "live_per_requester",
+            default=50,
+            min=0,
+            help="Number of deletions under way from which on a user who is no admin of the cloud may request no "
+            "further one; 0: no limit. Dry runs and reports count. A request for a tree of projects below this number "
+            "is accepted as a whole; [deletion] max_subtree limits it. Further requests are answered with 429.",
+        ),
+        cfg.IntOpt(
+            "live_per_domain",
+            default=200,
+            min=0,
+            help="The same number for the projects of one domain, whoever requested the deletions: more users do not "
+            "allow more deletions.",
+        ),
+        cfg.IntOpt(
+            "daily_per_requester",
+            default=2500,
+            min=0,
+            help="Number of deletions that a user who is no admin of the cloud may request within 24 hours; 0: no "
+            "limit. Dry runs and reports count. This limits how many records users can make. The default allows a dry "
+            "run and a cascade of the largest tree ([deletion] max_subtree), and 500 more.",
+        ),
+        cfg.IntOpt(
+            "daily_per_domain",
+            default=5000,
+            min=0,
+            help="The same number for the projects of one domain.",
+        ),
         cfg.URIOpt(
             "help_url",
             schemes=["http", "https"],

@@ -320,7 +320,7 @@ class Waiter:
         # Nothing is listed yet. Zeros would mean that there are no resources.
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
         if waits := common.condition(deletion, "waiting"):
-            what = "older deletions" if waits.get("reason") == "queue" else "the projects below"
+            what = "its turn" if waits.get("reason") == "queue" else "the projects below"
             words = f"{words}, waiting for {what}"
         if hold := common.condition(deletion, "on_hold"):
             words = f"{words}, on hold ({one_line(hold.get('reason') or '')})"

@@ -19,7 +19,7 @@ from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.commits import CommitListener
 from cleanup_orchestrator.store.database import OPTS, Database
 from cleanup_orchestrator.store.deletions import Deletions, Span
-from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay
+from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay, TooManyDeletions
 from cleanup_orchestrator.store.journal import EventRow, Journal, ProjectEvent
 from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers, ProjectLeftover
 from cleanup_orchestrator.store.liens import Liens
@@ -51,6 +51,7 @@ __all__ = [
     "Span",
     "Spoken",
     "Store",
+    "TooManyDeletions",
     "unavailable",
 ]
 
@@ -71,7 +72,7 @@ class Store:
         self.get, self.live, self.list, self.due = deletions.get, deletions.live, deletions.page, deletions.due
         self.load, self.save, self.decide = deletions.load, deletions.save, deletions.decide
         self.shown = deletions.shown
-        self.next_ones = deletions.next_ones
+        self.next_ones, self.check_requests = deletions.next_ones, deletions.check_requests
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put

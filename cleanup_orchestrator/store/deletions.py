@@ -17,6 +17,7 @@ from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.queue import QueueState
+from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE, WORKING
 from cleanup_orchestrator.store import guard, queries, records
@@ -29,6 +30,7 @@ from cleanup_orchestrator.store.paging import Page, paged
 from cleanup_orchestrator.store.plans import cascades_before, in_order
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
 from cleanup_orchestrator.store.queue import next_ones, queue_before
+from cleanup_orchestrator.store.request_limits import check_requests
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
 #: What a decision is made on: a deletion, all its steps, and the database's time, as of one transaction.
@@ -81,15 +83,22 @@ class Deletions(Repository):
         """Record a new deletion with its deletion-wide steps; see :meth:`create_all`."""
         return self.create_all([(deletion, event)], kinds)[0]
 
-    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[StepKind]) -> tuple[Deletion, ...]:
+    def create_all(
+        self,
+        wanted: Sequence[tuple[Deletion, Event]],
+        kinds: Iterable[StepKind],
+        limits: RequestLimits = UNLIMITED,
+    ) -> tuple[Deletion, ...]:
         """Record new deletions, all or none.
 
         Each is recorded with its deletion-wide steps and its first journal line. The database's time replaces their
         times.
 
+        :param limits: those that the requester is under
         :raises AlreadyUnderWay: when one of the projects has a live deletion
+        :raises TooManyDeletions: when a limit is reached
         """
-        made = self._create_all(wanted, tuple(kinds))
+        made = self._create_all(wanted, tuple(kinds), limits)
         for deletion in made:
             self._database.listeners.deletion_saved(None, deletion)
         return made
@@ -97,13 +106,15 @@ class Deletions(Repository):
     @retry_transient
     @retry_duplicate  # the deletion that was in the way may have ended before it is read
     def _create_all(
-        self, wanted: Sequence[tuple[Deletion, Event]], kinds: tuple[StepKind, ...]
+        self, wanted: Sequence[tuple[Deletion, Event]], kinds: tuple[StepKind, ...], limits: RequestLimits
     ) -> tuple[Deletion, ...]:
         made = []
         try:
             with self._database.begin() as c:
-                if any(approvals.counts(deletion) for deletion, _event in wanted):
+                if limits != UNLIMITED or any(approvals.counts(deletion) for deletion, _event in wanted):
                     in_order(c)
+                if limits != UNLIMITED:
+                    check_requests(c, wanted[0][0], limits)
                 now = database_time(c)
                 for deletion, event in wanted:
                     deletion = dataclasses.replace(
@@ -124,6 +135,15 @@ class Deletions(Repository):
                     raise AlreadyUnderWay(existing) from None
             raise
         return tuple(made)
+
+    @retry_transient
+    def check_requests(self, deletion: Deletion, limits: RequestLimits) -> None:
+        """Check that a deletion that has ended may become live again.
+
+        :raises TooManyDeletions: when a limit is reached
+        """
+        with self._database.read() as c:
+            check_requests(c, deletion, limits)
 
     @retry_transient
     def get(self, deletion_id: str) -> Deletion:

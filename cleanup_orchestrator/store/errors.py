@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+
 from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.request_limits import Exceeded
 from cleanup_orchestrator.errors import CleanupError
 
 
@@ -20,6 +23,17 @@ class AlreadyUnderWay(CleanupError):
     def __init__(self, existing: Deletion) -> None:
         super().__init__(f"a deletion of project {existing.project_id} is under way: {existing.id}")
         self.existing = existing
+
+
+class TooManyDeletions(CleanupError):
+    """A limit for requests of users who are no admins is reached."""
+
+    code = "deletion_limit_reached"
+
+    def __init__(self, exceeded: Exceeded, wait: datetime.timedelta) -> None:
+        super().__init__(str(exceeded))
+        self.exceeded = exceeded
+        self.wait = wait  #: before another request makes sense
 
 
 class ScanUnderWay(CleanupError):

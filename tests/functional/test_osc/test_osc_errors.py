@@ -69,6 +69,17 @@ def test_an_error_in_the_format_of_the_api(openstack, stub_cloud):
     assert one_error(openstack(*LIST, "--sort", "x")) == expected
 
 
+def test_a_request_above_a_limit(openstack, stub_cloud):
+    """One line with the way out, and no repetition by the client."""
+    detail = "50 deletions are under way, and [api] live_per_requester is 50: wait for the end of some or cancel some"
+    status, answer, _headers = stub_cloud.error(429, "deletion_limit_reached", detail, limit=50)
+    stub_cloud.answers["POST", DELETIONS] = [(status, answer, {"Retry-After": "60"})]
+    stub_cloud.add_project("demo")
+    result = openstack("project", "delete", "--async", "demo")
+    assert f"{detail} (HTTP 429, deletion_limit_reached, {stub.REQUEST_ID})" in one_error(result)
+    assert len(stub_cloud.made("POST", DELETIONS)) == 1
+
+
 @pytest.mark.parametrize("command", ["show", "leftovers", "events"])
 def test_an_id_that_does_not_exist(openstack, command):
     for text in ("a/../b", "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"):

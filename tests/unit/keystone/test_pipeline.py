@@ -125,6 +125,7 @@ def test_the_message_says_what_happens_and_how_to_follow_it(stub, mode):
         (409, "project_has_children"),
         (409, "deletion_under_way"),
         (409, "of_tomorrow"),
+        (429, "deletion_limit_reached"),
     ],
 )
 def test_a_refusal_keeps_its_status_and_its_reason_in_keystones_shape(stub, status, code):
