@@ -223,7 +223,7 @@ class Engine:
         for _ in range(_MAX_DECISIONS):
             try:
                 with activity.track("decide", deletion_id):
-                    decided = self.store.decide(deletion_id, self._apply)
+                    decided = self.store.decide(deletion_id, self._apply, self.rules.deletions_at_once)
             except Conflict:
                 metrics.CONFLICTS.inc()
                 continue  # a worker wrote first: load again

@@ -214,16 +214,17 @@ class Deletions(Repository):
             deletion, now = queries.get_deletion_now(c, deletion_id)
             return _with_others(c, deletion, now), queries.steps_of(c, deletion_id), now
 
-    def decide(self, deletion_id: str, decision: Decision) -> Decided | None:
+    def decide(self, deletion_id: str, decision: Decision, places: int | None = None) -> Decided | None:
         """Load a deletion, decide on it, and save the decision in the same transaction.
 
         The row of the deletion is locked meanwhile, so that no result and no other engine's decision voids this one.
 
+        :param places: how many deletions may work at once, free or not; see :func:`queue.queue_before`
         :returns: ``None``: the decision was that there is nothing to do
         :raises NotFound: when the deletion does not exist
         :raises Conflict: when a worker has claimed or renewed a changed step since it was read
         """
-        found = self._decide(deletion_id, decision)
+        found = self._decide(deletion_id, decision, places)
         if found is None:
             return None
         decided, saved, liens = found
@@ -231,11 +232,13 @@ class Deletions(Repository):
         return decided
 
     @retry_transient
-    def _decide(self, deletion_id: str, decision: Decision) -> tuple[Decided, Deletion, list[Lien]] | None:
+    def _decide(
+        self, deletion_id: str, decision: Decision, places: int | None
+    ) -> tuple[Decided, Deletion, list[Lien]] | None:
         """Decide on a deletion; return the decision, the saved deletion, and the liens that ended with it."""
         with self._database.begin() as c:
             deletion, steps, now = queries.load_locked(c, deletion_id)
-            deletion = _with_others(c, deletion, now)
+            deletion = _with_others(c, deletion, now, places)
             applied = decision(deletion, steps, now)
             if applied is None:
                 return None
@@ -311,13 +314,13 @@ class Deletions(Repository):
             raise AlreadyUnderWay(existing) from None
 
 
-def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
+def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> Deletion:
     """Return a deletion with its children, its holds and the queue before it; see :meth:`Deletions.load`."""
     deletion = _with_children(c, deletion)
     if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
         deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
     if deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING:
-        deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now))
+        deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now, places))
     return guard.with_holds(c, deletion, now)
 
 

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.queue import Line, Queue, QueueState
 from cleanup_orchestrator.core.transitions import WORKING
 from cleanup_orchestrator.store import tables
 from tests.support.stores import create
+from tests.unit.world import T0
 
 MINUTE = datetime.timedelta(minutes=1)
 OUT, WAITING, WORKS = QueueState.OUT, QueueState.WAITING, QueueState.WORKING
@@ -125,3 +126,16 @@ def test_what_is_stored_of_the_queue_is_read_again(store):
     assert read.queue_state is WORKS
     assert store.save(read, dataclasses.replace(read, queue_state=OUT)).queue_state is OUT
     assert store.get("mine").turn_at == read.turn_at
+
+
+def test_the_lines_are_not_read_while_no_place_is_free(store):
+    """Then a decision on one of thousands that wait costs two short statements."""
+    for number in range(3):
+        put(store, f"works-{number}", Status.DELETING, WORKS, domain_id=f"{number}")
+    put(store, "mine", domain_id="A", user_id="u")
+    seen_by = []
+    for places in (2, 3, 4):
+        store.decide("mine", lambda d, *_: seen_by.append(d.queue), places)
+    given = [queue.gives_place(("A", "u"), T0, places) for places, queue in zip((2, 3, 4), seen_by, strict=True)]
+    assert given == [False, False, True]
+    assert [len(queue.lines) for queue in seen_by] == [1, 1, 4]

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.rate_limits import Limits, Request
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult
@@ -37,7 +38,8 @@ def locking(store):
 
 def in_delete_round(store, kinds=3):
     """Return a deletion in a delete round, with sweeps that have not run."""
-    record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    at_work = {"status": Status.DELETING, "queue_state": QueueState.WORKING}
+    record = create(store, **at_work, purpose=RoundPurpose.DELETE)
     survey = store.claim(dispatched(store, record).id, "w", 60)[1]
     assert store.put_steps(survey, [dataclasses.replace(PORTS, type=f"type{n}") for n in range(kinds)])
     assert store.finish(survey, CLEAR)
@@ -179,6 +181,15 @@ def test_a_decision_to_do_nothing(store, statements, locking):
     with statements.of() as sent:
         assert store.decide(record.id, lambda *_: None) is None
     assert sent == ["COMMIT", f"SELECT deletions{locking}", "SELECT steps"]
+
+
+@pytest.mark.parametrize(("places", "more"), [(2, 4), (1, 2)], ids=["one is free", "none is free"])
+def test_a_decision_without_a_place_reads_the_queue(store, statements, locking, places, more):
+    in_delete_round(store)  # it has a place
+    waits = create(store, project_id="waits")
+    with statements.of() as sent:
+        assert store.decide(waits.id, lambda *_: None, places) is None
+    assert sent == sorted(["COMMIT", f"SELECT deletions{locking}", "SELECT steps", *["SELECT deletions"] * more])
 
 
 def test_acquire_permits(store, statements, locking):

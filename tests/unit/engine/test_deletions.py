@@ -41,7 +41,7 @@ class Records:
             assert self.go.acquire(timeout=60)
         return world.deletion(status=Status.DELETED), (), world.T0
 
-    def decide(self, deletion_id, decision):
+    def decide(self, deletion_id, decision, places):
         assert decision(*self.load(deletion_id)) is None
 
 
@@ -140,7 +140,7 @@ class One:
     def __init__(self, record, steps=(), conflicts=0, queue=()):
         self.record, self.steps, self.conflicts, self.saved, self.queue = record, steps, conflicts, [], queue
 
-    def decide(self, deletion_id, decision):
+    def decide(self, deletion_id, decision, places):
         assert deletion_id == self.record.id
         before, steps = self.record, self.steps
         applied = decision(before, steps, world.T0)
