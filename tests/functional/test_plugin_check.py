@@ -35,6 +35,7 @@ HONEST = ResourceType(
     show=Rest("network", PATH + "/{id}", key="address_group"),
     delete=Rest("network", PATH + "/{id}", method="DELETE"),
     created="created_at",
+    parts=(),
     proof=PROOF,
     source="GET, DELETE /v2.0/address-groups",
 )
