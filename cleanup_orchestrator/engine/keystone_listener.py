@@ -57,10 +57,6 @@ OPTS = {
     ]
 }
 
-#: Changes of the lock by others that one deletion follows. Each costs the settling time of the drain, so that without a
-#: limit a client of the bus could hold up a deletion for ever.
-MOST_CHANGES = 10
-
 #: Deletions that are read at once.
 _PAGE = 1000
 
@@ -145,21 +141,11 @@ class Listener:
                 marker = found[-1].id if len(found) == _PAGE else None
 
     def _void(self, deletion: Deletion, event_type: str, heard: Heard) -> None:
-        voided = [
-            row
-            for row in self._store.events(deletion.id, _PAGE, type=EventType.INVENTORY_VOID)
-            if row.event.data.get("lock_changed")
-        ]
-        if len(voided) >= MOST_CHANGES:
-            LOG.warning("%s by user %s: deletion %s follows no more changes", event_type, heard.user_id, deletion.id)
-            return
         what = "the roles" if event_type != _UPDATED else "the disabled project"
         why = (
             f"user {heard.user_id or '(not named)'} changed {what} ({event_type}), so that a user may have had access: "
             "the project is locked and proven empty again"
         )
-        if len(voided) + 1 == MOST_CHANGES:
-            why += f". This is change {MOST_CHANGES}: no later one is followed, so that the proof can be wrong"
 
         def decision(read: Deletion, steps: tuple[Step, ...], now: datetime.datetime) -> Applied | None:
             actions = lock.void(read, steps, heard.user_id, why)

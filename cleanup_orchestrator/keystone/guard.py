@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.keystone.assumptions import Unsupported
 from cleanup_orchestrator.keystone.fence import is_password_login, read_fences
 
 LOG = logging.getLogger(__name__)
@@ -38,10 +39,6 @@ HELD = ("enabled", "options", "tags")
 _NO_CREDENTIAL = "The user belongs to cleanup-orchestrator: no credential and no trust is made for it."
 #: Projects that a message names; further ones are counted.
 _NAMED = 10
-
-
-class Unsupported(Exception):
-    """This release of Keystone lacks something that the guard needs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

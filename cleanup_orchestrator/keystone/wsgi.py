@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cleanup_orchestrator.keystone import fence, guard, options, pipeline, protocol
+from cleanup_orchestrator.keystone import assumptions, fence, guard, options, pipeline, protocol
 
 
 class NotConfigured(Exception):
@@ -52,6 +52,7 @@ def _load() -> Any:
     fence.guard_tokens(fence.Fence(fence.read_fences, user_id, group.fence_interval, fence.MAX_AGE))
     guard.install(user_id)
     pipeline.install(application)
+    assumptions.check()
     return application
 
 

@@ -816,13 +816,6 @@ MUTATIONS = (
         tests("core/lock engine/keystone_listener"),
     ),
     Mutation(
-        "A client of the bus holds up a deletion for ever",
-        "cleanup_orchestrator/engine/keystone_listener.py",
-        "if len(voided) >= MOST_CHANGES:",
-        "if False:",
-        tests("engine/keystone_listener"),
-    ),
-    Mutation(
         "A role that was given since the lock does not keep the project",
         "cleanup_orchestrator/drain/roles.py",
         "return context.evidence == lock.evidence(context.user_id, roles_of_others(context))",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.keystone import guard
+from cleanup_orchestrator.keystone.assumptions import Unsupported
 from cleanup_orchestrator.keystone.guard import Caller
 from cleanup_orchestrator.keystone.protocol import (
     CHANGED_BY_OPTION,
@@ -255,5 +256,5 @@ def test_a_keystone_that_lacks_what_the_guard_needs_does_not_start(name, paramet
         def method(self, a):
             pass
 
-    with pytest.raises(guard.Unsupported, match=name):
+    with pytest.raises(Unsupported, match=name):
         guard._check_before(Manager, name, lambda *_: None, parameters)
