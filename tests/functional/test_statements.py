@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.queue import QueueState
@@ -186,7 +186,7 @@ def test_a_decision_to_do_nothing(store, statements, locking):
 @pytest.mark.parametrize(("places", "more"), [(2, 4), (1, 2)], ids=["one is free", "none is free"])
 def test_a_decision_without_a_place_reads_the_queue(store, statements, locking, places, more):
     in_delete_round(store)  # it has a place
-    waits = create(store, project_id="waits")
+    waits = create(store, project_id="waits", mode=Mode.REPORT)
     with statements.of() as sent:
         assert store.decide(waits.id, lambda *_: None, places) is None
     assert sent == sorted(["COMMIT", f"SELECT deletions{locking}", "SELECT steps", *["SELECT deletions"] * more])
