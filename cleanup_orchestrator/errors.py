@@ -53,7 +53,7 @@ class UnreadableName(CleanupError):
 
 
 class NoJanitor(CleanupError):
-    """The janitor has no usable token: it is not configured, has too many roles, or lacks its role on the project."""
+    """The janitor has no usable token: there is none, it has too many roles, or lacks its role on the project."""
 
     code = "no_janitor"
 

@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins import registry
 MODULES = (
     "cleanup_orchestrator.api.options",
     "cleanup_orchestrator.cloud.catalog",
+    "cleanup_orchestrator.cloud.janitors",
     "cleanup_orchestrator.cloud.projects",
     "cleanup_orchestrator.cloud.protection",
     "cleanup_orchestrator.cloud.protocol_options",

@@ -18,7 +18,7 @@ __all__ = ["database_url", "drop_databases", "empty_database_url"]
 def no_options_of_others() -> Iterator[None]:
     """Start each file without the options of another file's auth_type."""
     yield
-    auth_options.forget("keystone_authtoken", "orchestrator", "janitor", "protocol")
+    auth_options.forget("keystone_authtoken", "orchestrator", "protocol")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -20,10 +20,11 @@ from os_service_types import ServiceTypes
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator.cloud import assumptions, protocol_options
+from cleanup_orchestrator.cloud import assumptions, janitors, protocol_options
+from cleanup_orchestrator.cloud.janitors import Janitor
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, NoServiceToken
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, NoServiceToken
 from cleanup_orchestrator.keystone.http_limits import MIB, Limits
 
 if TYPE_CHECKING:
@@ -32,25 +33,10 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 #: Group of the orchestrator's own user.
 GROUP = "orchestrator"
-#: Group of the janitor, a second user that can do no more than a member of the project.
-JANITOR = "janitor"
 #: Group of the user whose token services that speak the project resources protocol get.
 PROTOCOL = protocol_options.GROUP
 OPTS = {
     PROTOCOL: ka_loading.get_auth_common_conf_options(),
-    JANITOR: [
-        cfg.ListOpt(
-            "roles",
-            default=["member"],
-            help="Roles that the janitor gets on a project while the project's stacks and clusters are deleted, and "
-            "while what Trove and Tacker show to members only is listed. These grants are recorded and taken back. "
-            "Heat and Magnum execute what the project's users wrote with the token of the delete request, so this "
-            "token must allow no more than those users may do. The janitor must have no other role anywhere, inherited "
-            "roles included, and be in no group: otherwise nothing is listed and deleted with its token. None of the "
-            "roles may be 'admin', or imply it.",
-        ),
-        *ka_loading.get_auth_common_conf_options(),
-    ],
     GROUP: [
         cfg.StrOpt("interface", default="internal", help="Which endpoints of the catalog are called."),
         cfg.StrOpt("region_name", help="Region of Keystone, if the catalog has several regions."),
@@ -173,7 +159,7 @@ class _Discovery:
 
 
 class Clouds:
-    """Sessions and connections of the orchestrator's user and of the janitor."""
+    """Sessions and connections of the orchestrator's user and of the janitors."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """Read the configuration.
@@ -185,7 +171,6 @@ class Clouds:
         self._options = conf[GROUP]
         self._http, self._protocol_http = http_pool(self._limits()), http_pool(self._limits(_MOST_OF_PROTOCOL))
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
-        self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
         self._service_auth: list[BaseIdentityPlugin] = []  #: at most one
         #: At most one monotonic time: when the drain last found that Keystone's processes share their token cache.
         self.cache_checked_at: list[float] = []
@@ -254,11 +239,10 @@ class Clouds:
             return self._project_auths[project_id]
 
     def forget(self, project_id: str) -> None:
-        """Drop the cached tokens and catalogs of both users and of the project, and all version documents."""
+        """Drop the cached tokens and catalogs of the configured users and of the project, and all version documents."""
         self.forget_project(project_id)
         with self._lock:
             self._own_auth.clear()
-            self._janitor_auth.clear()
             self._service_auth.clear()
         self._discovery.forget()
 
@@ -326,28 +310,18 @@ class Clouds:
         return frozenset(self.project_auth(project_id).get_access(session).role_names)
 
     # -- the janitor
-    def janitor_id(self) -> str:
-        """Return the id of the janitor's user; empty if none is configured.
+    def janitor(self, deletion_id: str) -> Janitor | None:
+        """Return the user that is the janitor of a deletion; ``None``: none is configured. The user need not exist."""
+        options = self._conf[janitors.GROUP]
+        if not options.secret:
+            return None
+        domain_id = options.domain_id or self.admin_auth().get_access(self.admin_session()).user_domain_id
+        password = janitors.password(options.secret, deletion_id)
+        return Janitor(janitors.user_name(deletion_id), str(domain_id), password)
 
-        :raises NoJanitor: the janitor cannot log in, or is the orchestrator's own user
-        """
-        if not self._conf[JANITOR].auth_type:
-            return ""
-        with self._lock:
-            if not self._janitor_auth:
-                self._janitor_auth.append(self._load_auth(group=JANITOR, **_UNSCOPED))
-            auth = self._janitor_auth[0]
-        try:
-            user_id = str(self.session(auth, read_only).get_user_id())
-        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
-            raise NoJanitor(
-                f"the janitor cannot log in to Keystone (HTTP {error.http_status}): see [{JANITOR}]"
-            ) from None
-        if user_id == self.user_id():
-            raise NoJanitor(f"[{JANITOR}] names the orchestrator's own user: configure a user without any role")
-        return user_id
-
-    def janitor_session(self, project_id: str, guard: Guard) -> tuple[GuardedSession, frozenset[str]]:
+    def janitor_session(
+        self, janitor: Janitor, user_id: str, project_id: str, guard: Guard
+    ) -> tuple[GuardedSession, frozenset[str]]:
         """Return a session with the janitor's token for a project, and the token's roles.
 
         The token is always new: an older one may have been issued before its grant was taken back.
@@ -357,7 +331,8 @@ class Clouds:
         """
         if not project_id:
             raise ValueError("an empty project id")
-        auth = self._load_project_auth(JANITOR, project_id)
+        url = self.admin_auth().auth_url
+        auth = v3.Password(url, user_id=user_id, password=janitor.password, project_id=project_id)
         session = self._scoped(self.session(auth, guard), project_id)
         return session, frozenset(auth.get_access(session).role_names)
 
@@ -391,20 +366,6 @@ class Clouds:
             text = "names the orchestrator's own user: configure a user with the role 'service' and no other"
             raise NoServiceToken(f"[{PROTOCOL}] {text}")
         return session
-
-    def can_rescope(self, session: GuardedSession, project_id: str) -> bool:
-        """Return whether Keystone gives a token of a project for a session's token.
-
-        Keystone does so unless ``[token] allow_rescope_scoped_token`` is false in keystone.conf. No call returns that
-        option, so this requests a token and discards it.
-        """
-        url = str(getattr(session.auth, "auth_url", ""))
-        auth = v3.Token(url, session.get_token(), project_id=project_id)
-        try:
-            self.session(auth, read_only).get_token()
-        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden):
-            return False
-        return True
 
     def identity(self, session: GuardedSession) -> Adapter:
         """Return Keystone's v3 API."""
@@ -475,4 +436,4 @@ def sample_options() -> dict[str, list[Any]]:
 
     They are for the sample configuration. keystoneauth loads its plugins for them, which takes 0.1 s.
     """
-    return {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, JANITOR, PROTOCOL)}
+    return {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, PROTOCOL)}

@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
+from cleanup_orchestrator.cloud.janitors import Users
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, keystone_says_not_found
 from cleanup_orchestrator.keystone import protocol
 
@@ -57,6 +58,7 @@ class Project:
     fence: str | None = None  #: id of the deletion that set a fence; ``None``: no fence
     fence_serial: int = 0  #: grows with each change of the fence; 0: it was never set
     fence_changed_by: str = ""  #: id of the user who made the latest change of the fence
+    janitor: str | None = None  #: id of the user whom the fence does not stop, besides the orchestrator's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Projects:
 
     def __init__(self, identity: Adapter) -> None:
         self._identity = identity
+        self.users = Users(identity)
 
     def get(self, project_id: str) -> Project:
         """Return one project.
@@ -147,6 +150,7 @@ class Projects:
             fence=options.get(protocol.FENCE_OPTION),
             fence_serial=int(options.get(protocol.SERIAL_OPTION) or 0),
             fence_changed_by=str(options.get(protocol.CHANGED_BY_OPTION) or ""),
+            janitor=options.get(protocol.JANITOR_OPTION),
         )
 
     def children(self, project_id: str) -> tuple[str, ...]:
@@ -323,8 +327,14 @@ class Projects:
 
         :raises keystoneauth1.exceptions.BadRequest: the Keystone that answers does not support the fence
         """
-        options = {"options": {protocol.FENCE_OPTION: fence}}
-        self._identity.patch(f"/projects/{project_id}", json={"project": options})
+        self._set_option(project_id, protocol.FENCE_OPTION, fence)
+
+    def set_janitor(self, project_id: str, user_id: str | None) -> None:
+        """Let the fence of the project pass one user more, or (``None``) no user more; raises as :meth:`set_fence`."""
+        self._set_option(project_id, protocol.JANITOR_OPTION, user_id)
+
+    def _set_option(self, project_id: str, name: str, value: str | None) -> None:
+        self._identity.patch(f"/projects/{project_id}", json={"project": {"options": {name: value}}})
 
     def delete(self, project_id: str, deletion_id: str, headers: Mapping[str, str] | None = None) -> bool:
         """Delete the project; return ``False`` if it was gone already.

@@ -210,11 +210,6 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
                 "correct the service or its endpoint, or trust the address ([orchestrator] trusted_endpoints)"
             )
 
-    def service_types(self) -> frozenset[str]:
-        """Return the types of the services in the catalog that came with the token."""
-        catalog = self.auth.get_access(self).service_catalog
-        return frozenset(str(service.get("type")) for service in catalog.catalog)
-
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
         """Count a write as under way while the context is open: it may still take effect."""

@@ -18,7 +18,7 @@ from oslo_upgradecheck import common_checks, upgradecheck
 
 from cleanup_orchestrator import drain, opts
 from cleanup_orchestrator.api import policies
-from cleanup_orchestrator.cloud import connections
+from cleanup_orchestrator.cloud import connections, janitors
 from cleanup_orchestrator.cmd import arguments, schema
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.messaging import rpc
@@ -31,8 +31,9 @@ PROG = "cleanup-orchestrator-status"
 _TOKENS = "keystone_authtoken"
 #: Options that name the scope of a token. Those with the same first word name the same scope.
 _SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope")
-#: The value of memcache_secret_key in the sample configuration.
+#: The value of each secret in the sample configuration.
 _PLACEHOLDER = "A_LONG_RANDOM_STRING"
+_SHORTEST = 32  #: characters of ``[janitor] secret``
 
 _OK = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
@@ -151,25 +152,18 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         return _OK
 
     def _janitor(self) -> upgradecheck.Result:
-        group = connections.JANITOR
-        ka_loading.register_auth_conf_options(self._conf, group)
-        try:
-            auth = ka_loading.load_auth_from_conf_options(self._conf, group)
-        except Exception as error:
-            return _failure(f"[{group}]: {type(error).__name__}: {error}")
-        if auth is None:
+        secret = self._conf[janitors.GROUP].secret
+        if not secret:
             return _warning(
-                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. In a cloud with Trove, or "
-                "with packages in Tacker, no project can be deleted with [drain] project_role = admin. Name a user "
-                "without any role: Heat and Magnum use its token to execute what the users of a project wrote"
+                f"[{janitors.GROUP}] secret is not set: no stack and no cluster can be deleted. In a cloud with Trove, "
+                "or with packages in Tacker, no project can be deleted with [drain] project_role = admin. Set it in "
+                "the configuration of all workers: openssl rand -hex 32"
             )
-        # keystoneauth registers them only where there is an auth_type.
-        own, other = (
-            {name: getattr(self._conf[one], name, None) for name in ("username", "user_id")}
-            for one in (connections.GROUP, connections.JANITOR)
-        )
-        if own == other:
-            return _failure(f"[{group}] names the same user as [{connections.GROUP}]: name a user without any role")
+        if secret == _PLACEHOLDER or len(secret) < _SHORTEST:
+            return _failure(
+                f"[{janitors.GROUP}] secret is shorter than {_SHORTEST} characters, or the one of the sample: the "
+                "passwords of the janitors can be guessed with it. Set a new one: openssl rand -hex 32"
+            )
         return _OK
 
     def _plugins(self) -> upgradecheck.Result:

@@ -51,6 +51,8 @@ class ChangeType(StrEnum):
 
     GRANT_ADDED = "grant_added"
     GRANT_REMOVED = "grant_removed"
+    JANITOR_LENT = "janitor_lent"  #: a service got the token of the janitor with a delete, and may have kept it
+    JANITOR_MADE = "janitor_made"  #: a user in Keystone that is deleted with the deletion
     PROJECT_DISABLED = "project_disabled"
     PROJECT_FENCED = "project_fenced"
     SERVICE_DRAINED = "service_drained"  #: a service that speaks the protocol refuses new resources

@@ -19,6 +19,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator.cloud import janitors
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, read_only
@@ -29,6 +30,8 @@ LOG = log.getLogger(__name__)
 
 GRANT_ADDED = ChangeType.GRANT_ADDED
 GRANT_REMOVED = ChangeType.GRANT_REMOVED
+JANITOR_LENT = ChangeType.JANITOR_LENT
+JANITOR_MADE = ChangeType.JANITOR_MADE
 PROJECT_DISABLED = ChangeType.PROJECT_DISABLED
 PROJECT_FENCED = ChangeType.PROJECT_FENCED
 #: In a service that speaks the project resources protocol.
@@ -123,7 +126,7 @@ class DrainContext:
     record_intent: Callable[[str, Mapping[str, Any]], None]  #: records a change; raises if it must not be made
     #: Returns the ids of the roles that the orchestrator gave its own user and has not finally taken back.
     added: Callable[[], Collection[str]] = tuple
-    janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty if none is configured
+    janitor_id: Callable[[], str] = str  #: returns the id of the janitor that the deletion has made; empty: none
     evidence: str = ""  #: ``Result.evidence`` of the lock that the deletion relies on
 
 
@@ -352,6 +355,8 @@ def describe(change: Change) -> str:
         return f"{change.type} ({data['service']}.{data['type']} {data['id']})"
     if change.type == SERVICE_DRAINED:
         return f"{change.type} ({data['service']}@{data['region']})"
+    if change.type == JANITOR_MADE:
+        return f"{change.type} (user {data['name']})"
     who = f"{data['actor'][:-1]} {data['actor_id']}, role {data['role_id']}" if "actor" in data else ""
     return f"{change.type} ({who})" if who else change.type
 
@@ -372,6 +377,10 @@ def undo(
     """
     if change.type == SERVICE_DRAINED and release is not None:
         return release(change)
+    if change.type == JANITOR_MADE:
+        return remove_janitor(projects, project_id, change)
+    if change.type == JANITOR_LENT:
+        return "the token of the janitor ends with its user"
     try:
         if change.type == RESOURCE_STOPPED and start is not None:
             projects.get_uncached(project_id)
@@ -393,3 +402,20 @@ def undo(
     except (ka_exceptions.NotFound, ProjectNotFound):
         return f"nothing to undo any more: {change.type} on a project, user, group or role that is gone"
     raise CleanupError(f"a change of type {change.type} cannot be undone by this version")
+
+
+def remove_janitor(projects: Projects, project_id: str, change: Change) -> str:
+    """Delete the janitor of a deletion with all that was made with its token, and return a sentence. Idempotent.
+
+    The project may be gone; the user is not gone with it.
+    """
+    name, domain_id = change.data["name"], change.data["domain_id"]
+    if name != janitors.user_name(change.deletion_id):
+        raise CleanupError(f"{name} is not the janitor of deletion {change.deletion_id}, and is not deleted")
+    there = projects.users.remove(name, domain_id)
+    try:
+        if projects.get_uncached(project_id).janitor is not None:
+            projects.set_janitor(project_id, None)
+    except (ka_exceptions.NotFound, ProjectNotFound):
+        pass
+    return f"deleted the janitor, user {name}" if there else f"the janitor, user {name}, is not there any more"

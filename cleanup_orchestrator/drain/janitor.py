@@ -1,103 +1,116 @@
 """The janitor, whose token services use to execute what a project's users wrote.
 
 Heat deletes a stack by executing its template with the token of the delete request; Magnum's drivers do the same. With
-an admin's token, a template could change the whole cloud. The janitor has no permanent role anywhere. It gets a
-member's role on a project right before its token is needed there, recorded like every other grant, and loses it at the
-end of the deletion. So a template can do nothing that its author could not do.
+an admin's token, a template could change the whole cloud. The janitor is a user that the orchestrator makes for one
+deletion, and deletes with it. It gets a member's role on the project of this deletion, and never has a role elsewhere.
+So a template can do nothing that its author could not do, and the token opens no other project.
 
-Types with ``Token.MEMBER`` are listed with its token, too. The access step makes the grant for them, because a list
-makes no write call.
+Types with ``Token.MEMBER`` are listed with its token, too. The access step makes it for them, because a list makes no
+write call.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cleanup_orchestrator.cloud.connections import JANITOR
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.janitors import GROUP, Janitor
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, DrainContext
+from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, JANITOR_MADE, DrainContext
 from cleanup_orchestrator.errors import NoJanitor, NoProjectToken
 from cleanup_orchestrator.keystone import protocol
 
 _SET_UP = (
-    f"[{JANITOR}] is not configured, and an admin's token must not be used for it: make a user without any role, and "
-    f"name it in [{JANITOR}] of the worker's configuration and as [{protocol.GROUP}] janitor_user_id in keystone.conf"
+    f"there is no janitor, and an admin's token must not be used for it: set [{GROUP}] secret in the configuration of "
+    "all workers"
 )
-
-
-#: Types of Mistral in the catalog: a workflow that Heat starts can read the token that it is started with.
-_WORKFLOW = frozenset({"workflow", "workflowv2"})
 _ADMIN = "admin"
 _NEXT = "the orchestrator gives it the role when the deletion goes on, or is retried"
 _NAMED = 10  #: surplus roles and groups that one message names
 
 
 def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: bool = True) -> GuardedSession:
-    """Return a session with the janitor's token for the project; grant missing roles.
+    """Return a session with the janitor's token for the project; make the janitor and its missing roles.
 
     :param roles: names; the token has only these roles and the roles that they imply
-    :param fenced: whether the token fence is effective; it refuses to exchange a token for one of another project
-    :param writing: ``False``: the session makes no write call, and nothing is granted
-    :raises NoJanitor: there is none, Keystone issues it no token, or its token allows more than a member's token of
-        this project
+    :param fenced: whether the project is locked by the token fence, which has to know the janitor
+    :param writing: ``False``: the session makes no write call, and nothing is made
+    :raises NoJanitor: there is none, Keystone issues it no token, or it may do more than a member of this project
     """
-    janitor_id = context.janitor_id()
-    if not janitor_id:
+    janitor = context.clouds.janitor(context.deletion_id)
+    if janitor is None:
         raise NoJanitor(_SET_UP)
     role_ids = [context.projects.role_id(role) for role in roles]
     allowed = context.projects.implied_roles(role_ids)
     if _ADMIN in {role.lower() for role in allowed}:
-        raise NoJanitor(f"[{JANITOR}] roles = {', '.join(roles)} makes the janitor an admin: give it a member's role")
-    rows = context.projects.assignments_of(janitor_id)
-    groups = [f"group {name}" for name in context.projects.groups_of(janitor_id)]
-    if beyond := groups + _beyond(rows, role_ids):
+        raise NoJanitor(f"[{GROUP}] roles = {', '.join(roles)} makes the janitor an admin: give it a member's role")
+    user_id = context.janitor_id() or _made(context, janitor, writing)
+    rows = context.projects.assignments_of(user_id)
+    groups = [f"group {name}" for name in context.projects.groups_of(user_id)]
+    if beyond := groups + _beyond(rows, context.project_id, role_ids):
         named = "; ".join(beyond[:_NAMED])
-        raise NoJanitor(
-            f"the janitor, user {janitor_id}, must have no role and no group of its own, and has {named}: "
-            "take them from it"
-        )
-    there = {row["role"]["id"] for row in rows if row["scope"]["project"]["id"] == context.project_id}
+        raise NoJanitor(f"the janitor, user {user_id}, got from another user what it must not have: {named}: {_AGAIN}")
+    there = {row["role"]["id"] for row in rows}
+    if writing and fenced:
+        _exempt(context, user_id)
     for role_id in role_ids:
         if role_id not in there:
             if not writing:
-                raise NoJanitor(f"the janitor, user {janitor_id}, does not have its role on the project: {_NEXT}")
-            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})
-            context.projects.grant(context.project_id, "users", janitor_id, role_id)
+                raise NoJanitor(f"the janitor, user {user_id}, does not have its role on the project: {_NEXT}")
+            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": user_id, "role_id": role_id})
+            context.projects.grant(context.project_id, "users", user_id, role_id)
+    guard = context.guard if writing else read_only
     try:
-        made, found = context.clouds.janitor_session(context.project_id, context.guard if writing else read_only)
+        made, found = context.clouds.janitor_session(janitor, user_id, context.project_id, guard)
     except NoProjectToken as error:
         raise NoJanitor(
-            f"the janitor, user {janitor_id}, gets no token for the project ({error}): check "
-            f"[{protocol.GROUP}] janitor_user_id in the keystone.conf of every Keystone"
+            f"the janitor, user {user_id}, gets no token for the project ({error}): another user has reset its "
+            f"password, or [{GROUP}] secret has changed, or is not the same in all workers: {_AGAIN}"
         ) from None
     if more := sorted(found - allowed):
         raise NoJanitor(
-            f"the janitor, user {janitor_id}, has more roles on the project than [{JANITOR}] roles allows: "
+            f"the janitor, user {user_id}, has more roles on the project than [{GROUP}] roles allows: "
             f"{', '.join(more)}; take them from it"
-        )
-    if not writing:  # a list starts no workflow
-        return made
-    # With the token of one project, a workflow could get a token of every other project that is being deleted.
-    if not fenced and _WORKFLOW & made.service_types() and context.clouds.can_rescope(made, context.project_id):
-        raise NoJanitor(
-            "the cloud has Mistral, a workflow of which may read the janitor's token, and Keystone exchanges that for "
-            "one of another project: set [token] allow_rescope_scoped_token = false in keystone.conf, or use the "
-            "token fence ([drain] driver = fence)"
         )
     return made
 
 
-def _beyond(rows: Sequence[Mapping[str, Any]], role_ids: Sequence[str]) -> list[str]:
-    """Return role assignments other than these roles directly on a project, as texts."""
+_AGAIN = "find out who did that, and delete this user: the orchestrator makes another one"
+
+
+def _made(context: DrainContext, janitor: Janitor, writing: bool) -> str:
+    """Record the janitor, make it, and return the id of the user."""
+    if not writing:
+        raise NoJanitor(f"the janitor, user {janitor.name}, does not exist yet: {_NEXT}")
+    context.record_intent(JANITOR_MADE, {"name": janitor.name, "domain_id": janitor.domain_id})
+    about = f"Made by cleanup-orchestrator, and deleted at the end of its deletion of project {context.project_id}"
+    return context.projects.users.make(janitor, about)
+
+
+def _exempt(context: DrainContext, user_id: str) -> None:
+    """Have the token fence of the project pass the janitor, in every Keystone process."""
+    if context.projects.get_uncached(context.project_id).janitor == user_id:
+        return
+    try:
+        context.projects.set_janitor(context.project_id, user_id)
+    except ka_exceptions.BadRequest as error:
+        raise NoJanitor(
+            f"this Keystone refuses the option {protocol.JANITOR_OPTION} of projects ({error.message}): serve "
+            "cleanup_orchestrator.keystone.wsgi:application of this release in every Keystone"
+        ) from None
+    time.sleep(protocol.FENCE_MAX_AGE)
+
+
+def _beyond(rows: Sequence[Mapping[str, Any]], project_id: str, role_ids: Sequence[str]) -> list[str]:
+    """Return role assignments other than these roles directly on the project, as texts."""
     found = []
     for row in rows:
         role, scope = row["role"]["id"], row.get("scope", {})
-        if not _is_direct(row) or "project" not in scope or role not in role_ids:
+        direct = INHERITED not in scope
+        if not direct or scope.get("project", {}).get("id") != project_id or role not in role_ids:
             where = " ".join(str(place.get("id", kind)) for kind, place in scope.items() if isinstance(place, dict))
-            found.append(f"role {role} on {where}{'' if _is_direct(row) else ' (inherited by projects)'}")
+            found.append(f"role {role} on {where}{'' if direct else ' (inherited by projects)'}")
     return found
-
-
-def _is_direct(row: Mapping[str, Any]) -> bool:
-    return INHERITED not in row.get("scope", {})

@@ -78,11 +78,7 @@ project_domain_id = default
 interface = public
 
 [janitor]
-auth_type = password
-auth_url = {auth_url}
-username = {user}-janitor
-password = {password}
-user_domain_id = default
+secret = {password} of the janitors of this demo
 
 [keystone_authtoken]
 auth_section = orchestrator

@@ -76,9 +76,6 @@ class Forcing(demo.Demo):
 
 def shipped(cloud: Cloud, more: str) -> Iterator[Forcing]:
     """Run the orchestrator in the light cloud, with more configuration; stop it after the last test of the module."""
-    # Keystone makes it where it knows the fence, which this one does not.
-    janitor = {"name": f"{demo.USER}-janitor", "password": cloud.site.password, "domain_id": "default"}
-    cloud.admin.ensure("users", "user", janitor, domain_id="default")
     made = Forcing(cloud, demo.CONFIGURATION.replace("driver = fence", "driver = revoke") + more)
     made.start_orchestrator()
     yield made

@@ -2,7 +2,7 @@
 
     inside.py keystone CONFIG PASSWORD REGION URL [PROJECT USER]
                                                      schema, keys and the first user, in one process; and a second one,
-                                                     and its janitor, whose ids are in cleanup-user.conf then
+                                                     whose id is in cleanup-user.conf then
     inside.py neutron-schema DATABASE-URL            the schema, straight from the models
     inside.py swift-rings DIRECTORY HOST PORT PORT PORT
     inside.py certificate CERTIFICATE KEY            a certificate authority for Octavia, for a month
@@ -35,9 +35,8 @@ def keystone(config: str, password: str, region: str, url: str, project: str = "
         ["bootstrap", f"--bootstrap-password={password}", "--bootstrap-region-id", region]
         + [f"--bootstrap-{interface}-url={url}" for interface in ("public", "internal", "admin")],
     ]
-    users = [user, f"{user}-janitor"] if user else []
-    for name in users:
-        who = [f"--bootstrap-username={name}", f"--bootstrap-project-name={project}"]
+    if user:
+        who = [f"--bootstrap-username={user}", f"--bootstrap-project-name={project}"]
         commands.append(["bootstrap", f"--bootstrap-password={password}", *who])
     for command in commands:
         # Its configuration object can be set up only once per process, hence a fork for each.
@@ -61,13 +60,10 @@ def keystone(config: str, password: str, region: str, url: str, project: str = "
         settings.read(config)
         query = sqlalchemy.text("SELECT user_id FROM local_user WHERE name = :name")
         with sqlalchemy.create_engine(settings["database"]["connection"]).begin() as database:
-            user_id, janitor_id = (database.execute(query, {"name": name}).scalar_one() for name in users)
-            # The bootstrap makes each user an admin; the janitor has no role.
-            for table in ("assignment", "system_assignment"):
-                database.execute(sqlalchemy.text(f"DELETE FROM {table} WHERE actor_id = :id"), {"id": janitor_id})
+            user_id = database.execute(query, {"name": user}).scalar_one()
         home = os.path.dirname(config)
         with open(os.path.join(home, "cleanup-user.conf"), "w") as file:
-            file.write(f"[project_cleanup]\nuser_id = {user_id}\njanitor_user_id = {janitor_id}\n")
+            file.write(f"[project_cleanup]\nuser_id = {user_id}\n")
 
 
 def neutron_schema(url: str) -> None:

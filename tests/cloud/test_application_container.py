@@ -12,7 +12,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.application_container import SERVICE
 from tests.cloud.filler import fill
 from tests.cloud.fillings.application_container import zun
-from tests.cloud.orchestrator import Orchestrator, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("neutron", "zun")
@@ -118,7 +118,7 @@ def test_the_rows_of_a_project_that_keystone_has_deleted_are_deleted(further_adm
 
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
     yield made
     made.running.close()
 

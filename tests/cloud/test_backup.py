@@ -15,7 +15,7 @@ from cleanup_orchestrator.plugins.base import NOTHING, Rest
 from tests.cloud.filler import fill
 from tests.cloud.fillings.backup import freezer, register
 from tests.cloud.fillings.base import Rest as RestClient
-from tests.cloud.orchestrator import Orchestrator, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("freezer",)
@@ -175,7 +175,7 @@ def test_the_rows_of_a_project_that_keystone_has_deleted_are_deleted(projects, f
 
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
     yield made
     made.running.close()
 

@@ -16,7 +16,7 @@ from tests.cloud.fillings import baremetal
 from tests.cloud.fillings.baremetal import RUNBOOK as STEPS
 from tests.cloud.fillings.baremetal import ironic, operator, until
 from tests.cloud.fillings.base import Filling
-from tests.cloud.orchestrator import Orchestrator, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("ironic",)
@@ -328,7 +328,7 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper, adm
 # ---------------------------------------------------------------------------------------------------------- the whole
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
     yield made
     made.running.close()
 

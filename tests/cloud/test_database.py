@@ -22,7 +22,7 @@ from cleanup_orchestrator.plugins.database.settings import _CONFIGURATIONS
 from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Rest as RestClient
 from tests.cloud.fillings.database import CONTAINER, trove
-from tests.cloud.orchestrator import Orchestrator, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
 pytestmark = pytest.mark.long
@@ -378,7 +378,7 @@ def test_no_token_of_an_admin_gets_into_an_instance_of_a_project_that_is_gone(
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
     """With the default options and a janitor: the orchestrator is an admin of the project, and the janitor is not."""
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
     yield made
     made.running.close()
 

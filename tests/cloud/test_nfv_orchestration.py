@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.nfv_orchestration import SERVICE
 from tests.cloud.filler import fill
 from tests.cloud.fillings.nfv_orchestration import SUBSCRIPTIONS, tacker
-from tests.cloud.orchestrator import Orchestrator, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
 CLOUD = ("tacker",)
@@ -199,7 +199,7 @@ def test_the_vims_of_a_project_that_keystone_has_deleted_are_found(further_admin
 @pytest.fixture(scope="module")
 def orchestrator(further_cloud, tmp_path_factory):
     """With the default options and a janitor: the orchestrator is an admin of the project, and the janitor is not."""
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), janitor(further_cloud))
+    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
     yield made
     made.running.close()
 

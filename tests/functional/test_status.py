@@ -21,7 +21,7 @@ project_domain_id = default
 SOUND = {
     "orchestrator": CREDENTIALS,
     "keystone_authtoken": CREDENTIALS,
-    "janitor": CREDENTIALS.replace("orchestrator", "janitor").replace("project_name = service\n", ""),
+    "janitor": f"secret = {'hush' * 8}",
     "DEFAULT": "transport_url = rabbit://cleanup:hush-hush@rabbit.example.com/",
 }
 
@@ -93,10 +93,11 @@ def test_no_janitor(database_url, check):
     assert "no stack and no cluster can be deleted" in found["Janitor"]
 
 
-def test_the_orchestrators_user_is_no_janitor(database_url, check):
-    code, found = check(database_url, janitor=CREDENTIALS)
+@pytest.mark.parametrize("secret", ["hush-hush", "A_LONG_RANDOM_STRING"])
+def test_a_secret_of_the_janitors_that_can_be_guessed(database_url, check, secret):
+    code, found = check(database_url, janitor=f"secret = {secret}")
     assert code == 2
-    assert "the same user" in found["Janitor"]
+    assert "can be guessed" in found["Janitor"]
 
 
 def test_a_policy_file_in_json(url, tmp_path, check):

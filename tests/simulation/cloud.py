@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode
-from tests.simulation.keystone import BYSTANDER, DEAD, JANITOR, OURS, PROJECT, Answer, Keystone, Project, Selected
+from tests.simulation.janitors import Janitors, is_janitor
+from tests.simulation.keystone import BYSTANDER, DEAD, OURS, PROJECT, Answer, Keystone, Project, Selected
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
 
@@ -68,6 +69,7 @@ class Cloud:
         self.rng = random.Random(f"cloud {plan.seed}")
         self.on_write: Callable[[Thread, str, str, str, Thing | None], None] = lambda *_: None
         self.keystone = Keystone(plan, simulation, self.rng, lambda *what: self.on_write(*what))
+        self.janitors = Janitors(self.keystone, lambda *what: self.on_write(*what))
         self.regions = tuple(f"R{n + 1}" for n in range(plan.regions))
         self.keystone.catalog += [(r, s) for s in plan.services if s != "identity" for r in self.regions]
         self.keystone.catalog.append((self.regions[0], "identity"))
@@ -374,12 +376,14 @@ class Cloud:
             return keystone.auth(thread, method, headers)
         if token not in keystone.tokens or not keystone.good(token):
             return Answer(401, {"error": {"code": 401, "message": "The token is not good"}})
+        if parts[0] == "users":
+            return self.janitors.serve(thread, method, parts, query, body)
         if parts[0] != "service":
             return keystone.serve(thread, method, parts, query, body)
         region = "" if parts[1] == "-" else parts[1]
         if (region, parts[2]) == self.broken_at:
             return Answer(500, {"error": "it is broken"})
-        if parts[2] in SCOPED and self.plan.janitor and keystone.users[token] != JANITOR:
+        if parts[2] in SCOPED and self.plan.janitor and not is_janitor(keystone.users[token]):
             return Answer(403, {"error": "an admin is not shown whose they are"})
         if len(parts) == 3:
             return self._listing(region, parts[2], query.removeprefix("project="), keystone.tokens[token])

@@ -18,6 +18,7 @@ from cleanup_orchestrator.api import orphans as api_orphans
 from cleanup_orchestrator.cloud import session as clouds_module
 from cleanup_orchestrator.drain import base as drain_base
 from cleanup_orchestrator.drain import fence as drain_fence
+from cleanup_orchestrator.drain import janitor as drain_janitor
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.none import NoDrain
 from cleanup_orchestrator.drain.revoke import Revoke
@@ -75,6 +76,7 @@ def conf(plan: Plan) -> Any:
         "deletion": {"recovery_window": plan.window / 86400, "recovery_stop_servers": plan.stop_servers},
         "approval": {"resources": plan.limit},
         "protection": {"lien_types": list(plan.lien_types)},
+        "janitor": {"secret": "secret" if plan.janitor else ""},
         "catalog": {"owns_nothing": [] if "identity" in plan.services else ["identity"]},
         "orphans": {"reread_after": REREAD_AFTER},
     }
@@ -85,7 +87,7 @@ def conf(plan: Plan) -> Any:
 def _patches() -> Iterator[Patch]:
     yield from database_module.patches()
     worker_modules = (worker_module, guard_module, leases_module, task_module, hung_module, deleting_module)
-    for module in (*worker_modules, drain_base, drain_fence, clouds_module):
+    for module in (*worker_modules, drain_base, drain_fence, drain_janitor, clouds_module):
         yield module, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
     yield sweep_step_module, "threading", scheduler.Threading

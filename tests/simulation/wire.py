@@ -9,7 +9,9 @@ from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 
+from cleanup_orchestrator.cloud import janitors
 from cleanup_orchestrator.cloud.connections import Clouds
+from cleanup_orchestrator.cloud.janitors import Janitor
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
@@ -36,7 +38,7 @@ from tests.simulation.cloud import (
     UNSHOWN,
     Cloud,
 )
-from tests.simulation.keystone import JANITOR, ME, OWN, Answer
+from tests.simulation.keystone import ME, OWN, Answer
 from tests.support.scheduler import active
 
 #: Seconds after which a call counts as unanswered.
@@ -99,10 +101,6 @@ class Session(GuardedSession):
 
     def get_user_id(self, auth: Any = None) -> Any:
         return self.auth.get_user_id(self)
-
-    def service_types(self) -> frozenset[str]:
-        """Return no types: there is no Mistral."""
-        return frozenset()
 
     def _request(self, url: str, method: str, **given: Any) -> Answer:
         for again in (True, False):
@@ -171,11 +169,17 @@ class SimulatedClouds(Clouds):
         self._cloud = cloud
 
     def _load_auth(self, group: str = "", **overrides: Any) -> Auth:
-        return Auth(overrides.get("project_id") or OWN, JANITOR if group == JANITOR else ME)
+        return Auth(overrides.get("project_id") or OWN, ME)
 
-    def janitor_id(self) -> str:
-        """Return the janitor's id, if the plan has one."""
-        return JANITOR if self._cloud.plan.janitor else ""
+    def janitor(self, deletion_id: str) -> Janitor | None:
+        """Return the janitor of a deletion, if the plan has one."""
+        return Janitor(janitors.user_name(deletion_id), "dom", "secret") if self._cloud.plan.janitor else None
+
+    def janitor_session(self, janitor: Janitor, user_id: str, project_id: str, guard: Guard) -> Any:
+        """Return a session with the janitor's token, and its roles."""
+        auth = Auth(project_id, user_id)
+        session = self._scoped(self.session(auth, guard), project_id)
+        return session, frozenset(auth.get_access(session).role_names)
 
     def session(self, auth: Any, guard: Guard, alone: bool = False) -> Session:
         session = Session(self._cloud, guard, auth)

@@ -116,16 +116,22 @@ class StepContext:
                 c.data["role_id"] for c in changes if c.type == drain.GRANT_ADDED and c.data["actor_id"] == user_id
             )
 
+        projects = self.projects(writing=True)
+
+        def janitor_id() -> str:
+            made = (c.data for c in self.store.changes(self.deletion.id) if c.type == drain.JANITOR_MADE)
+            return next(filter(None, (projects.users.find(each["name"], each["domain_id"]) for each in made)), "")
+
         return drain.DrainContext(
             self.deletion.id,
             self.deletion.project_id,
             user_id,
             self.clouds,
-            self.projects(writing=True),
+            projects,
             self.guard,
             record_intent,
             added,
-            self.clouds.janitor_id,
+            janitor_id,
             self.deletion.lock_evidence,
         )
 
@@ -199,7 +205,7 @@ class StepContext:
             if refused := refused_token(self.deletion, self.store.steps(self.deletion.id)):
                 raise errors.NoProjectToken(refused)
             own = self.clouds.project_session(self.deletion.project_id, guard)  # no other token of a disabled project
-            member = type_.token is Token.MEMBER and not self.deletion.dry_run and self.clouds.janitor_id()
+            member = type_.token is Token.MEMBER and not self.deletion.dry_run and self.worker.conf.janitor.secret
             return self.janitor_session(writing=guard is not read_only) if member else own
         if type_.token is Token.SERVICE:
             return self.clouds.service_session(guard)

@@ -32,7 +32,7 @@ class Remove(StepRunner):
         try:
             projects.get(self.deletion.project_id)
         except ProjectNotFound:
-            self._forget_changes()
+            self._forget_changes(projects)
             return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more")
         text = "Keystone accepted the delete and still knows the project"
         return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)
@@ -70,13 +70,15 @@ class Remove(StepRunner):
         learned = (ProjectReopened(), RemovalStopped())
         return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=learned)
 
-    def _forget_changes(self) -> None:
-        """Mark every recorded change as undone: they went with the project."""
+    def _forget_changes(self, projects: Projects) -> None:
+        """Mark every recorded change as undone: they went with the project, except for the janitor."""
         store = self.context.store
         for change in store.changes(self.deletion.id):
             text = f"{change.type}: gone with the project"
             if change.type == drain.SERVICE_DRAINED:
                 text = forget_drain(self.context, change)
+            elif change.type == drain.JANITOR_MADE:
+                text = drain.remove_janitor(projects, self.deletion.project_id, change)
             event = Event(EventType.DRAIN_UNDONE, text, self.worker.name)
             if not store.undone(self.step, change, event):
                 raise Stopped(f"step {self.step.name} is not held by this worker any more")

@@ -11,10 +11,10 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import noauth
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud import connections
+from cleanup_orchestrator.cloud import connections, janitors
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, Stopped, WriteRefused
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteRefused
 
 
 @pytest.fixture
@@ -236,53 +236,54 @@ def test_a_token_of_another_project_is_not_used():
             made(scope).project_session("p")
 
 
-def janitor(user_id="janitor", own="me", auth_type="password"):
-    """Clouds whose own user and whose janitor have these ids."""
-    conf = cfg.ConfigOpts()
-    for group in (connections.GROUP, connections.JANITOR):
-        conf.register_opts(connections.OPTS[group], group)
-    conf([])
-    conf.set_override("auth_type", auth_type, connections.JANITOR)
-    found = connections.Clouds(conf)
-    found._load_auth = lambda group=connections.GROUP, **scope: types.SimpleNamespace(group=group, scope=scope)
-
-    def session(auth, *_):
-        def get_user_id():
-            if user_id is None:
-                raise ka_exceptions.Unauthorized
-            return user_id if auth.group == connections.JANITOR else own
-
-        return types.SimpleNamespace(get_user_id=get_user_id)
-
-    found.session = session
+def janitor(scope="p", **options):
+    """Clouds with a janitor, whose token is one of this project."""
+    found = made(scope)
+    found._conf.register_opts(janitors.OPTS[janitors.GROUP], janitors.GROUP)
+    for name, value in options.items():
+        found._conf.set_override(name, value, janitors.GROUP)
+    own = types.SimpleNamespace(user_domain_id="own", get_access=lambda _session: own, auth_url="http://keystone/v3")
+    found._load_auth = lambda **_: own
     return found
 
 
-def test_the_janitor_is_a_separate_user():
-    assert janitor().janitor_id() == "janitor"
-    assert janitor(auth_type=None).janitor_id() == ""
-    with pytest.raises(NoJanitor, match="the orchestrator's own user"):
-        janitor("me").janitor_id()
-    with pytest.raises(NoJanitor, match="the janitor cannot log in"):
-        janitor(None).janitor_id()
+def test_each_deletion_has_a_janitor_of_its_own():
+    assert janitor().janitor("a") is None
+    found = janitor(secret="s")
+    one, other = found.janitor("a"), found.janitor("b")
+    assert (one.name, one.domain_id) == ("cleanup-janitor-a", "own")
+    assert (other.name, other.password != one.password) == ("cleanup-janitor-b", True)
+    assert found.janitor("a") == one, "the same in each worker"
+    assert one.password not in repr(one)
+    assert janitor(secret="s", domain_id="named").janitor("a").domain_id == "named"
+    assert janitor(secret="t").janitor("a").password != one.password
 
 
-def test_the_janitor_logs_in_without_a_scope():
-    found = janitor()
-    found.janitor_id()
-    (auth,) = found._janitor_auth
-    assert auth.scope == dict.fromkeys(auth.scope) and "project_id" in auth.scope and "system_scope" in auth.scope
+def test_the_janitor_logs_in_by_password_to_the_one_project(monkeypatch):
+    found, asked = janitor(secret="s"), []
+    monkeypatch.setattr(connections.v3, "Password", lambda url, **how: asked.append((url, how)))
+    with pytest.raises(AttributeError):  # the test has no Keystone, which would tell the roles
+        found.janitor_session(found.janitor("d"), "id", "p", read_only)
+    password = found.janitor("d").password
+    assert asked == [("http://keystone/v3", {"user_id": "id", "password": password, "project_id": "p"})]
+
+
+def test_a_janitors_token_of_another_project_is_not_used(monkeypatch):
+    found = janitor("q", secret="s")
+    monkeypatch.setattr(connections.v3, "Password", lambda url, **how: None)
+    with pytest.raises(BadAnswer, match="got one of q"):
+        found.janitor_session(found.janitor("d"), "id", "p", read_only)
 
 
 def test_a_project_token_is_requested_by_the_project_id():
     with pytest.raises(ValueError, match="empty"):
-        janitor().janitor_session("", read_only)
+        janitor().janitor_session(None, "id", "", read_only)
     with pytest.raises(ValueError, match="empty"):
         made("p").project_auth("")
 
 
 def test_the_token_of_one_project_is_dropped_and_no_other():
-    found = janitor()
+    found = made("p")
     kept, dropped = found.project_auth("kept"), found.project_auth("dropped")
     found.forget_project("dropped")
     found.forget_project("never met")

@@ -7,7 +7,7 @@ import types
 import pytest
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator.cloud.projects import Project
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import TASKS, StepKind, StepState
@@ -15,7 +15,7 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import fence as fencing
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.revoke import Revoke
-from cleanup_orchestrator.errors import NoProjectToken, Stopped
+from cleanup_orchestrator.errors import CleanupError, NoProjectToken, Stopped
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.store import tables
 from cleanup_orchestrator.worker.steps.release import Release, undo_all
@@ -116,6 +116,61 @@ def test_changes_are_undone_in_reverse(store, step):
     assert undo_all(undoing(store, step), keystone) == 5
     assert keystone.did == UNDONE
     assert store.changes("d") == ()
+
+
+JANITOR = {"name": "cleanup-janitor-d", "domain_id": "dom"}
+
+
+class WithJanitor(Keystone):
+    """The same, with the janitor of the deletion, and with the project or without it."""
+
+    def __init__(self, there=True, known=True, janitor="j"):
+        super().__init__()
+        self.users, self.there, self.known, self.janitor = self, there, known, janitor
+
+    def get_uncached(self, project_id):
+        if not self.known:
+            raise ProjectNotFound("gone")
+        return Project(project_id, "P", "dom", True, janitor=self.janitor)
+
+    def set_janitor(self, _project_id, user_id):
+        self.did.append(("option", user_id))
+        self.janitor = user_id
+
+    def remove(self, name, domain_id):
+        self.did.append(("remove", name, domain_id))
+        there, self.there = self.there, False
+        return there
+
+
+REMOVED = ("remove", *JANITOR.values())
+
+
+@pytest.mark.parametrize(
+    ("keystone", "did", "text"),
+    [
+        (WithJanitor(), [REMOVED, ("option", None)], "deleted the janitor"),
+        (WithJanitor(there=False), [REMOVED, ("option", None)], "not there any more"),
+        (WithJanitor(janitor=None), [REMOVED], "deleted the janitor"),
+        (WithJanitor(known=False), [REMOVED], "deleted the janitor"),
+    ],
+    ids=["fenced", "made by nobody, or deleted already", "no fence", "the project is gone"],
+)
+def test_the_janitor_is_deleted_also_without_its_project(keystone, did, text):
+    change = Change("c", "d", 1, drain.JANITOR_MADE, JANITOR)
+    assert text in drain.undo(keystone, "p", change)
+    assert keystone.did == did
+    keystone.did.clear()
+    assert "not there any more" in drain.undo(keystone, "p", change)
+    assert keystone.did == [REMOVED], "idempotent"
+
+
+@pytest.mark.parametrize("name", ["admin", "cleanup-janitor-e", "cleanup-janitor-", "Cleanup-Janitor-d"])
+def test_no_other_user_is_ever_deleted(name):
+    keystone = WithJanitor()
+    with pytest.raises(CleanupError, match="not the janitor of deletion d"):
+        drain.undo(keystone, "p", Change("c", "d", 1, drain.JANITOR_MADE, {**JANITOR, "name": name}))
+    assert keystone.did == []
 
 
 def test_what_is_undone_is_not_undone_again(store, step):

@@ -12,6 +12,7 @@ from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
 from cleanup_orchestrator import opts
+from cleanup_orchestrator.cloud import janitors
 from cleanup_orchestrator.keystone import options as keystone_options
 
 ROOT = Path(__file__).parents[3]
@@ -159,7 +160,8 @@ def test_the_small_samples_are_configurations(name, tmp_path):
     for group, values in groups.items():
         assert set(values) <= auth | {o.dest for where, options in clouds_and_more if where == group for o in options}
         loading.register_auth_conf_options(conf, group)
-        assert loading.load_auth_from_conf_options(conf, group) is not None
+        made = loading.load_auth_from_conf_options(conf, group)
+        assert (made is not None) is ("auth_type" in values) is (group != janitors.GROUP)
 
 
 def test_the_file_of_the_api_has_no_password_of_an_admin_and_its_process_reads_no_other():

@@ -34,7 +34,7 @@ class Records:
 
     def __init__(self, record, may=True):
         self.record, self.may, self.asked, self.saved, self.waivers = record, may, [], [], ()
-        self.left, self.given_back = [], []
+        self.left, self.given_back, self.changed, self.forgotten = [], [], (), []
 
     def may_write(self, step, options=None):
         self.asked.append(options)
@@ -55,7 +55,11 @@ class Records:
         return self.waivers
 
     def changes(self, _deletion_id):
-        return ()
+        return self.changed
+
+    def undone(self, _step, change, event):
+        self.forgotten.append((change.type, event.message))
+        return True
 
     def leftovers(self, *_, **__):
         return [types.SimpleNamespace(leftover=one) for one in self.left]
@@ -85,9 +89,6 @@ class Clouds:
 
     def user_id(self):
         return "me"
-
-    def janitor_id(self):
-        return ""
 
 
 def task(record=None, step=None, store=None, **conf):
