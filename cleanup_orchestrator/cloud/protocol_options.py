@@ -32,6 +32,14 @@ OPTS = {
             "service has answered over the protocol, its plugin is not used any more until the type is taken off this "
             "list. 'identity' cannot be on it.",
         ),
+        cfg.ListOpt(
+            "acts_on_user_content",
+            default=[],
+            mutable=True,
+            help="Service types that may get the janitor's token, which is one of a member of the project: for "
+            "resources of which the service says that it acts on what users wrote when they are deleted. "
+            "Such resources of other services are not deleted.",
+        ),
         cfg.FloatOpt(
             "timeout",
             default=5.0,
@@ -93,6 +101,14 @@ def prefer(conf: cfg.ConfigOpts) -> frozenset[str]:
     if "identity" in found:
         raise BadProtocolOption(f"[{GROUP}] prefer: identity is always asked with its plugin")
     return found
+
+
+def may_act_on_user_content(conf: cfg.ConfigOpts, service_type: str) -> bool:
+    """Return whether the operator lets a service that speaks the protocol have the janitor's token.
+
+    :param service_type: as steps have it: the second service of a type has a longer name
+    """
+    return official(service_type) in map(official, conf[GROUP].acts_on_user_content)
 
 
 def endpoint(conf: cfg.ConfigOpts, service_type: str, region: str) -> str:

@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.protocol import PATH
 from cleanup_orchestrator.protocol.discovery import Discovery
 from tests.cloud.conftest import free_port_base
-from tests.cloud.orchestrator import Orchestrator, catalogued, janitor
+from tests.cloud.orchestrator import JANITOR, Orchestrator, catalogued
 from tests.support.example_service import SERVICE_TYPE, ExampleService
 
 PASSWORD = "widgets"
@@ -199,6 +199,7 @@ password = speaker
 project_name = service
 user_domain_id = default
 project_domain_id = default
+acts_on_user_content = {service_type}
 """
 
 
@@ -206,7 +207,7 @@ project_domain_id = default
 def orchestrator(site, cloud, tmp_path):
     """Engine and workers over a catalog with the service."""
     cloud.admin.ensure_user("speaker", "speaker", "service", ("service",))
-    options = SPEAKER.format(auth_url=cloud.auth_url) + janitor(cloud)
+    options = SPEAKER.format(auth_url=cloud.auth_url, service_type=SERVICE_TYPE) + JANITOR
     with catalogued(cloud, SERVICE_TYPE, site.store.url):
         made = Orchestrator(cloud, tmp_path, options)
         yield made

@@ -113,7 +113,7 @@ MUTATIONS = (
     Mutation(
         "One change that cannot be undone keeps all others",
         RELEASE,
-        "            failed.append(error)\n            continue\n",
+        "            failed.append(error)\n",
         "            raise\n",
         tests("drain/undo"),
     ),
@@ -127,8 +127,8 @@ MUTATIONS = (
     Mutation(
         "A worker that does not hold the step any more goes on undoing",
         RELEASE,
-        '        if not store.undone(step, change, event):\n            raise Stopped(f"step {step.name} is not held by this worker any more")\n',
-        "        store.undone(step, change, event)\n",
+        "    if not context.store.undone(context.step, change, event):\n        raise Stopped(",
+        "    if not context.store.undone(context.step, change, event) and not change:\n        raise Stopped(",
         tests("drain/undo"),
     ),
     Mutation(
@@ -208,10 +208,10 @@ MUTATIONS = (
     Mutation(
         "The janitor's grant is made before it is written down",
         JANITOR,
-        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n'
-        '            context.projects.grant(context.project_id, "users", janitor_id, role_id)\n',
-        '            context.projects.grant(context.project_id, "users", janitor_id, role_id)\n'
-        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n',
+        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": user_id, "role_id": role_id})\n'
+        '            context.projects.grant(context.project_id, "users", user_id, role_id)\n',
+        '            context.projects.grant(context.project_id, "users", user_id, role_id)\n'
+        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": user_id, "role_id": role_id})\n',
         tests("drain/janitor"),
     ),
     Mutation(
@@ -224,7 +224,7 @@ MUTATIONS = (
     Mutation(
         "A janitor with a role elsewhere is used",
         JANITOR,
-        "    if beyond := groups + _beyond(rows, role_ids):\n",
+        "    if beyond := groups + _beyond(rows, context.project_id, role_ids):\n",
         "    if beyond := groups:\n",
         tests("drain/janitor"),
     ),
@@ -236,11 +236,46 @@ MUTATIONS = (
         tests("drain/janitor"),
     ),
     Mutation(
-        "A workflow may exchange the janitor's token for one of another project",
+        "The janitor is made before it is written down",
         JANITOR,
-        "    if not fenced and _WORKFLOW",
-        "    if fenced and _WORKFLOW",
+        '    context.record_intent(JANITOR_MADE, {"name": janitor.name, "domain_id": janitor.domain_id})\n',
+        "",
         tests("drain/janitor"),
+    ),
+    Mutation(
+        "A user of another name than the janitor's is deleted",
+        "cleanup_orchestrator/drain/base.py",
+        "    if name != janitors.user_name(change.deletion_id):\n",
+        "    if False:\n",
+        tests("drain/undo"),
+    ),
+    Mutation(
+        "A user whose name is like the janitor's is deleted",
+        "cleanup_orchestrator/cloud/janitors.py",
+        ' if (row["name"], row["domain_id"]) == (name, domain_id)]',
+        "]",
+        tests("cloud/janitors"),
+    ),
+    Mutation(
+        "The janitor outlives the project",
+        "cleanup_orchestrator/worker/steps/remove.py",
+        "            elif change.type == drain.JANITOR_MADE:\n",
+        "            elif False:\n",
+        tests("worker/janitor_steps"),
+    ),
+    Mutation(
+        "The janitor whose token services got is there while the project is proven empty",
+        "cleanup_orchestrator/worker/steps/survey.py",
+        "        return any(change.type == drain.JANITOR_LENT",
+        "        return False and any(change.type == drain.JANITOR_LENT",
+        tests("worker/janitor_steps"),
+    ),
+    Mutation(
+        "A service that the operator did not name gets the janitor's token",
+        "cleanup_orchestrator/worker/steps/sweep.py",
+        "if self.step.token is Token.SERVICE and not protocol_options.may_act_on_user_content(conf, service):",
+        "if False:",
+        tests("worker/janitor_steps"),
     ),
     Mutation(
         "A list gives the janitor its role",
@@ -259,8 +294,8 @@ MUTATIONS = (
     Mutation(
         "A dry run uses the janitor's token",
         "cleanup_orchestrator/worker/steps/context.py",
-        " and not self.deletion.dry_run and self.clouds.janitor_id()",
-        " and self.clouds.janitor_id()",
+        " and not self.deletion.dry_run and self.worker.conf.janitor.secret",
+        " and self.worker.conf.janitor.secret",
         tests("worker/access"),
     ),
     Mutation(
@@ -283,13 +318,6 @@ MUTATIONS = (
         "or (no_list and step.reason == Reason.NO_JANITOR)",
         "",
         tests("core/decide"),
-    ),
-    Mutation(
-        "The orchestrator's own user is taken for the janitor",
-        "cleanup_orchestrator/cloud/connections.py",
-        "        if user_id == self.user_id():\n",
-        "        if not user_id:\n",
-        tests("cloud/session"),
     ),
     Mutation(
         "The orchestrator removes its own grant",

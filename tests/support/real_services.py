@@ -18,7 +18,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "domain_manager", "pipeline",
 #: The other files with real services or many real processes. Each commit runs one of these sets, which take about the
 #: same time: any six commits in a row have run all of them.
 TURNS = (
-    _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
+    _cloud("force_heat", "identity", "image", "janitor", "outsiders", "recovery", "settling"),
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
     | _cloud("accelerator", "baremetal", "application_container")
     | _functional("zombie"),
@@ -101,6 +101,13 @@ SOURCES[f"{FOLDER}test_purge_by_age.py"] = (
     "cleanup_orchestrator/plugins/dns/",
     "cleanup_orchestrator/plugins/network/",
     "cleanup_orchestrator/worker/sweep/selecting.py",
+)
+#: Which users there are, what they may do, and when they end.
+SOURCES[f"{FOLDER}test_janitor.py"] = (
+    "cleanup_orchestrator/cloud/janitors.py",
+    "cleanup_orchestrator/drain/janitor.py",
+    "cleanup_orchestrator/keystone/fence.py",
+    "cleanup_orchestrator/keystone/guard.py",
 )
 #: The panels call the API with the proxy of the SDK.
 SOURCES[f"{FOLDER}test_dashboard.py"] = (

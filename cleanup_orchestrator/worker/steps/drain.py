@@ -10,7 +10,9 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.worker.steps.access import give_janitor
 from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.release import undo
 from cleanup_orchestrator.worker.steps.service_drains import drain_services
 
 LOG = log.getLogger(__name__)
@@ -27,6 +29,7 @@ class Drain(StepRunner):
         opened = self._open(context)
         if opened or self.step.attempt > 1:
             self._regain_access(context)
+        self._end_janitor(context)
         result = self.worker.driver.drain(context)
         blocked = result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block"
         if blocked:
@@ -47,6 +50,20 @@ class Drain(StepRunner):
             if not self.context.store.undone(self.step, change, event):
                 raise Stopped(f"step {self.step.name} is not held by this worker any more")
         return bool(disabled)
+
+    def _end_janitor(self, context: drain.DrainContext) -> None:
+        """End the janitor whose token services got, and make another one if lists need it.
+
+        :raises Stopped: the worker does not hold the step any more
+        """
+        changes = self.context.store.changes(self.deletion.id)
+        if not any(change.type == drain.JANITOR_LENT for change in changes):
+            return
+        for type_ in (drain.JANITOR_MADE, drain.JANITOR_LENT):  # in this order: a crash in between repeats it
+            for change in changes:
+                if change.type == type_:
+                    undo(self.context, context.projects, change)
+        give_janitor(self.context)
 
     def _regain_access(self, context: drain.DrainContext) -> None:
         """Give the orchestrator its role on the project again.

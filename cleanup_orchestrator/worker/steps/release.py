@@ -64,20 +64,29 @@ def undo_all(
     :param release: undoes the drain of a service that speaks the project resources protocol
     :raises Stopped: the worker does not hold the step any more
     """
-    store, step = context.store, context.step
-    changes = store.changes(step.deletion_id)
+    changes = context.store.changes(context.step.deletion_id)
     failed: list[Exception] = []
     for change in reversed(changes):
         try:
-            text = drain.undo(projects, context.deletion.project_id, change, start, release)
+            undo(context, projects, change, start, release)
         except Stopped:
             raise
         except Exception as error:
             failed.append(error)
-            continue
-        event = Event(EventType.DRAIN_UNDONE, text, context.worker.name, {"type": change.type})
-        if not store.undone(step, change, event):
-            raise Stopped(f"step {step.name} is not held by this worker any more")
     if failed:
         raise failed[0]
     return len(changes)
+
+
+def undo(
+    context: StepContext,
+    projects: Projects,
+    change: Change,
+    start: Callable[[Change], str] | None = None,
+    release: Callable[[Change], str] | None = None,
+) -> None:
+    """Undo one recorded change, and mark it; see :func:`undo_all`."""
+    text = drain.undo(projects, context.deletion.project_id, change, start, release)
+    event = Event(EventType.DRAIN_UNDONE, text, context.worker.name, {"type": change.type})
+    if not context.store.undone(context.step, change, event):
+        raise Stopped(f"step {context.step.name} is not held by this worker any more")

@@ -26,6 +26,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
+from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
@@ -71,7 +72,12 @@ class Survey(StepRunner):
             learned.append(ProjectReturned())
         else:
             context.note_undone_by_users(found.project)
-            if self.reopened(found.project):
+            if self.janitor_lent():
+                message = (
+                    "services got the token of the janitor: it ends, and the project is locked and proven empty again"
+                )
+                learned.append(ProjectReopened())
+            elif self.reopened(found.project):
                 message = "a user opened the project again"
                 learned.append(ProjectReopened())
         return dataclasses.replace(found.result, message=message, learned=tuple(learned))
@@ -99,6 +105,13 @@ class Survey(StepRunner):
             self.context.note(EventType.WAIVER_RELIED_UPON, text, waiver.to_dict())
         for waiver in (w for w in before.values() if w.id not in after):
             self.context.note(EventType.WAIVER_ENDED, f"not relied upon any more: {waiver}", {"id": waiver.id})
+
+    def janitor_lent(self) -> bool:
+        """Whether the holder of a token of the janitor could still create resources that a verification misses."""
+        d = self.deletion
+        if d.status is not Status.VERIFYING or d.drained_at is None or d.closed_at is not None:
+            return False
+        return any(change.type == drain.JANITOR_LENT for change in self.context.store.changes(d.id))
 
     def reopened(self, project: Project) -> bool:
         """Whether the lock on record does not hold any more.

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.cloud import protection
+from cleanup_orchestrator.cloud import protection, protocol_options
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
 from cleanup_orchestrator.core import dependencies, plugin_liens
 from cleanup_orchestrator.core import force as forcing
@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
+from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
@@ -216,13 +217,20 @@ class Sweep(StepRunner):
     def _janitor(self) -> Connection:
         """Return the step's one connection with the janitor's token for the project.
 
-        :raises NoJanitor: there is none; it is not asked for again in this step
+        :raises NoJanitor: there is none, which is not asked for again in this step; or the service must not have it
         """
+        service, conf = self.step.service, self.worker.conf
+        if self.step.token is Token.SERVICE and not protocol_options.may_act_on_user_content(conf, service):
+            raise NoJanitor(
+                f"{service} says that it acts on what users wrote, and would get the token of a member of the project: "
+                f"if the service is trusted with that, add it to [{protocol_options.GROUP}] acts_on_user_content"
+            )
         with self._janitor_lock:
             if self._no_janitor is not None:
                 raise self._no_janitor
             if self._janitor_connection is None:
                 try:
+                    self.context.record_intent(drain.JANITOR_LENT, {}, "the token of the janitor")
                     session = self.context.janitor_session()
                 except NoJanitor as error:
                     self._no_janitor = error

@@ -538,9 +538,6 @@ class Cloud:
     def user_id(self):
         return "me"
 
-    def janitor_id(self):
-        return ""
-
     def identity(self, session):
         return session
 
