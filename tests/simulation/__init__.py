@@ -8,8 +8,9 @@ time. It may be suspended, killed or frozen at each *effect*: a transaction, a c
     python -m tests.simulation --seed 7 --trace     # one seed, with every effect
 
 The scheduler in `tests.support` has processes, threads and time. `plan` has what a seed decides. `keystone` and `cloud`
-are the simulated cloud. `wire` replaces HTTP, `bus` the broker, `database` the database server, `setting` configuration
-and clocks. `users` calls the handlers of the API. `world` combines the parts, and `ending` leads a run to its end.
-`promises`, `proofs` and `watches` check what must hold. `breakages` are deliberate defects, each of which must break a
-promise. `found` has plans that failed once.
+are the simulated cloud; `keystone_api` has the calls to Keystone, and `keystone_processes` its processes. `others` are
+admins and a domain manager. `wire` replaces HTTP, `bus` the broker, `database` the database server, `setting`
+configuration and clocks. `users` calls the handlers of the API. `world` combines the parts, and `ending` leads a run to
+its end. `promises`, `proofs` and `watches` check what must hold. `breakages` are deliberate defects, each of which must
+break a promise. `found` has plans that failed once.
 """

@@ -38,6 +38,11 @@ class Bus:
     def orphan_scan_part(self, part_id: str) -> None:
         self._cast("worker", "orphan_scan_part", part_id)
 
+    def notification(self, event: str, payload: str, number: str) -> None:
+        """Put a notification of Keystone on the bus: it comes at least once."""
+        delay = 2.0 * self._simulation.rng.random()
+        self._bags["engine"].append((self._simulation.now + delay, ("notification", (event, payload, number))))
+
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
         return self.worker.force(deletion_id) if self.worker is not None else None
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode
 from tests.simulation.janitors import Janitors, is_janitor
-from tests.simulation.keystone import BYSTANDER, DEAD, OURS, PROJECT, Answer, Keystone, Project, Selected
+from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Hole, Project, Selected
+from tests.simulation.keystone_api import KeystoneApi
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
 
@@ -48,6 +49,7 @@ class Thing:
     born: int = 0  #: number of the effect before which it was made
     on: str = ""  #: what it depends on: the network of a port, the volume of a snapshot
     device: str = ""  #: the server that uses it
+    hole: Hole | None = None  #: the opened lock behind which a member made it
     shared: bool = False
     tagged: bool = False
     used_since: int | None = None  #: number of the effect since which it is shared, or used by others
@@ -68,7 +70,7 @@ class Cloud:
         self.plan, self.simulation = plan, simulation
         self.rng = random.Random(f"cloud {plan.seed}")
         self.on_write: Callable[[Thread, str, str, str, Thing | None], None] = lambda *_: None
-        self.keystone = Keystone(plan, simulation, self.rng, lambda *what: self.on_write(*what))
+        self.keystone = KeystoneApi(plan, simulation, self.rng, lambda *what: self.on_write(*what))
         self.janitors = Janitors(self.keystone, lambda *what: self.on_write(*what))
         self.regions = tuple(f"R{n + 1}" for n in range(plan.regions))
         self.keystone.catalog += [(r, s) for s in plan.services if s != "identity" for r in self.regions]
@@ -87,7 +89,7 @@ class Cloud:
     # -- what is there
     def _fill(self) -> None:
         for project in self.keystone.projects.values():
-            self._remember(project)
+            self.remember(project)
         for region, name in self.things:
             self._furnish(PROJECT, region, name, self.plan.fill)
             if name not in PROJECT_SETTINGS | SCOPED:
@@ -102,11 +104,16 @@ class Cloud:
             self._connect(owner)
         self._obstruct()
 
-    def _remember(self, project: Project) -> None:
+    def remember(self, project: Project) -> None:
         """Begin to record when the resources of the project are listed."""
         project.inventories = {key: [] for key in self.things}
         project.listed_at = dict.fromkeys(self.things, 0)
         project.selections = {key: [] for key in self.things}
+
+    def begin(self, project: Project) -> None:
+        """Give a new project a resource."""
+        self.remember(project)
+        self._furnish(project.id, *next(iter(self.things)), 1)
 
     def _furnish(self, owner: str, region: str, name: str, count: int) -> None:
         for n in range(count):
@@ -264,9 +271,19 @@ class Cloud:
         wanted = pick([(key, id_) for key in keys for id_ in projects])
         if wanted is None:
             return False
-        thing = self._add(*wanted[0], wanted[1])
-        thing.running = thing.wanted_running = thing.type == SERVER
+        self._made(*wanted[0], wanted[1])
         return True
+
+    def create_in(self, project: Project) -> Thing:
+        """Have a member create a resource in a project."""
+        keys = [key for key in self.things if key[1] not in PROJECT_SETTINGS]
+        return self._made(*self.rng.choice(keys), project.id)
+
+    def _made(self, region: str, name: str, owner: str) -> Thing:
+        thing = self._add(region, name, owner)
+        thing.running = thing.wanted_running = thing.type == SERVER
+        thing.hole = self.keystone.hole_of(self.keystone.projects[owner])
+        return thing
 
     def _remove(self, pick: Callable[[list[Any]], Any]) -> bool:
         thing = pick(self._all())
@@ -308,64 +325,6 @@ class Cloud:
             server.running = server.wanted_running = not server.running
         return server is not None
 
-    def _enable(self, pick: Callable[[list[Any]], Any]) -> bool:
-        keystone = self.keystone
-        project = pick([p for p in keystone.there() if not p.enabled and keystone.parent_enabled(p)])
-        if project is not None:
-            project.enabled = project.wanted_enabled = True
-            keystone.relock(project)
-        return project is not None
-
-    def _invite(self, pick: Callable[[list[Any]], Any]) -> bool:
-        project = pick(self.keystone.there())
-        if project is not None:
-            grant = ("users", "guest", "member")
-            project.grants.add(grant)
-            project.wanted_grants.add(grant)
-            self.keystone.relock(project)
-        return project is not None
-
-    def _unfence(self, pick: Callable[[list[Any]], Any]) -> bool:
-        project = pick([p for p in self.keystone.there() if p.fence])
-        if project is not None:
-            project.fence = ""
-            self.keystone.relock(project)
-        return project is not None
-
-    def _oust(self, pick: Callable[[list[Any]], Any]) -> bool:
-        project = pick(self.keystone.there())
-        if project is not None:
-            own_grants = {g for g in project.grants if g[1] in OURS}
-            project.grants -= own_grants
-            project.wanted_grants -= own_grants
-            self.keystone.flush()
-        return project is not None
-
-    def _vanish(self, pick: Callable[[list[Any]], Any]) -> bool:
-        """Keystone deletes only a project that has none below it."""
-        project = pick([p for p in self.keystone.there() if not self.keystone.children(p.id)])
-        if project is not None:
-            self.keystone.vanish(project)
-        return project is not None
-
-    def _child(self, pick: Callable[[list[Any]], Any]) -> bool:
-        """An admin makes a project below one, which Keystone refuses where one above is disabled."""
-        keystone = self.keystone
-        above = pick([p for p in keystone.there() if p.enabled and keystone.parent_enabled(p)])
-        if above is None or len(keystone.projects) > 5:
-            return False
-        project = keystone.add(f"c{len(keystone.projects)}", above.id)
-        self._remember(project)
-        self._furnish(project.id, *next(iter(self.things)), 1)
-        return True
-
-    def _revive(self, pick: Callable[[list[Any]], Any]) -> bool:
-        """Keystone's database is restored from a backup that has the dead project."""
-        if not self.plan.orphans or DEAD in self.keystone.projects:
-            return False
-        self._remember(self.keystone.add(DEAD, ""))
-        return True
-
     # -- the orchestrator's calls
     def serve(self, thread: Thread, token: str, method: str, url: str, body: Any, headers: Mapping[str, str]) -> Answer:
         """Let a call take effect."""
@@ -379,7 +338,7 @@ class Cloud:
         if parts[0] == "users":
             return self.janitors.serve(thread, method, parts, query, body)
         if parts[0] != "service":
-            return keystone.serve(thread, method, parts, query, body)
+            return keystone.serve(thread, method, parts, query, body, headers)
         region = "" if parts[1] == "-" else parts[1]
         if (region, parts[2]) == self.broken_at:
             return Answer(500, {"error": "it is broken"})
@@ -402,7 +361,9 @@ class Cloud:
             project.inventories[region, name].append((self.simulation.now, shown))
             strays = () if name in SHARED_LISTS else (None,)
             ids = frozenset(t.id for t in there if t.owner in (project_id, *strays) and self.selects(t))
-            project.selections[region, name].append(Selected(self.simulation.now, project.locked_at, ids))
+            project.selections[region, name].append(
+                Selected(self.simulation.now, self.keystone.locked_since(project), ids)
+            )
         return Answer(200, [self._row(t) for t in there])
 
     def _one(self, thread: Thread, method: str, region: str, name: str, id_: str, extra: str = "") -> Answer:

@@ -59,7 +59,7 @@ class Ending:
 
     def _chaos_over(self) -> bool:
         if self._simulation.effects > self._plan.chaos_over:
-            return True
+            return not self._world.others.busy
         if not self._quiet():
             return False
         if self._world.deeds:  # nothing is under way, so what others were going to do is done now
@@ -73,7 +73,7 @@ class Ending:
         """Return whether nothing is under way, and nothing will start by itself."""
         if self._live() or self._world.busy or not self._world.bus.empty:
             return False
-        return not self._users.busy and not self._scanning()
+        return not self._users.busy and not self._world.others.busy and not self._scanning()
 
     def _scanning(self) -> bool:
         return (
@@ -286,6 +286,10 @@ class Ending:
             if self._promises.project[deletion_id] == DEAD:  # what needs a token of the project stays unknown
                 may = {Status.DELETED, Status.FAILED, Status.CANCELLED, Status.LEFTOVERS}
                 may -= set() if "key-manager" in self._plan.services else {Status.LEFTOVERS}
+            elif self._promises.noticed(deletion_id):
+                may = {Status.DELETED, Status.LEFTOVERS, Status.CANCELLED}
+            elif self._promises.project[deletion_id] in self._cloud.keystone.flooded:
+                may = {Status.PLANNED, Status.CANCELLED}
             else:
                 may = allowed
             if status not in may:

@@ -1,5 +1,7 @@
 """Keystone in memory: a tree of projects, and the users who get tokens for each of them.
 
+It has several processes, see ``keystone_processes``; ``keystone_api`` has its calls.
+
 The project under deletion is ``p``; with ``Plan.tree`` there are projects below it. The orchestrator's user is ``me``.
 The janitor and the others get tokens through grants. A service accepts a token for as long as the longest cache lasts,
 and the members of a project always use their tokens right before they lose them.
@@ -14,11 +16,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cleanup_orchestrator.keystone import protocol
+from tests.simulation.keystone_processes import KeystoneProcess
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
 
 PROJECT, BYSTANDER, OWN, DEAD = "p", "b", "own", "x"
 PROJECTS_OF_OTHERS = (OWN, BYSTANDER)
+#: The project of another domain, in a plan with a flood of requests.
+ELSEWHERES = "o"
 ME = "me"
 
 
@@ -31,7 +36,7 @@ class _Ours:
 
 OURS = _Ours()
 ROLES = ("admin", "member", "reader")
-GROUP_USERS = {"g": ("w",)}
+GROUP_USERS = {"g": ("w",), "gang": ("pal",)}
 
 #: Called right before a write of the orchestrator takes effect: thread, method, what, project, resource.
 OnWrite = Callable[[Thread, str, str, str, Any], None]
@@ -74,6 +79,7 @@ class Project:
     id: str
     parent: str  #: empty: none
     born: int  #: number of the effect before which it was made
+    domain: str = "dom"
     since: float = 0.0  #: simulated time at which it was made
     gone: int = 0  #: number of the effect before which it went
     enabled: bool = True
@@ -81,10 +87,13 @@ class Project:
     grants: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)
     wanted_grants: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)
     wanted_enabled: bool = True
-    fence: str = ""
-    janitor: str | None = None  #: the user whom the fence does not stop, besides the orchestrator's
-    fence_at: float = 0.0
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  #: those of this package
+    fences: list[tuple[float, str]] = dataclasses.field(default_factory=list)  #: since when it has which fence
     gone_by_others: bool = False
+    shut: bool = False  #: whether the domain manager has disabled it
+    #: Whether the domain manager disabled it, and in which state he left it cannot be told from the orchestrator's.
+    blurred: bool = False
+    blurred_grants: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)  #: the same of grants
     disabled_at: float = math.inf  #: when the orchestrator disabled it last
     reopened: int = 0  #: number of the effect before which others regained access
     locked_at: float | None = None  #: since when Keystone accepts only the orchestrator
@@ -96,6 +105,29 @@ class Project:
     #: (region, type) to what each list showed of what is selected.
     selections: dict[tuple[str, str], list[Selected]] = dataclasses.field(default_factory=dict)
 
+    @property
+    def fence(self) -> str:
+        """Return the id of the deletion whose fence it has; empty: none."""
+        return self.options.get(protocol.FENCE_OPTION) or ""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Hole:
+    """A lock that a domain manager has opened. A stock Keystone keeps no record of that once it is closed again.
+
+    Only its notifications tell of it, if an engine listens.
+    """
+
+    before: dict[str, float]  #: since when each locked project was locked
+    closed: int = 0  #: number of the effect before which it was closed again; 0: it is open
+    told: int = 0  #: notifications that are not handled yet
+    known: bool = False  #: whether an engine has handled each notification
+
+    def heard(self, count: int = 1) -> None:
+        """Take note that an engine has handled notifications. From now on the proof must begin after the hole."""
+        self.told -= count
+        self.known = self.known or bool(count and not self.told and self.closed)
+
 
 class Keystone:
     """The projects, their grants and tokens."""
@@ -106,15 +138,22 @@ class Keystone:
         self.tokens: dict[str, str] = {}  #: tokens to their project, without revoked tokens
         self.users: dict[str, str] = {}  #: tokens to their user
         self.catalog: list[tuple[str, str]] = []  #: (region, service)
+        self.domain_grants: set[tuple[str, str, str]] = set()  #: inherited by each project
+        self.holes: list[Hole] = []  #: the locks that the manager has opened
+        self._random = random.Random(f"keystone {plan.seed}")
+        self._processes = [KeystoneProcess(self._random) for _ in range(plan.keystones)]
         self._numbers = 0
         self.add(PROJECT, "", enabled=not plan.disabled)
         for number, parent in enumerate(plan.tree, 1):  # Keystone has no enabled project below a disabled one
             self.add(f"c{number}", f"c{parent}" if parent else PROJECT, enabled=not plan.disabled)
+        self.flooded = [f"f{number}" for number in range(plan.flood)] + [ELSEWHERES] * bool(plan.flood)
+        for id_ in self.flooded:
+            self.add(id_, "", domain="other" if id_ == ELSEWHERES else "dom")
 
     # -- the tree
-    def add(self, id_: str, parent: str, enabled: bool = True) -> Project:
+    def add(self, id_: str, parent: str, enabled: bool = True, domain: str = "dom") -> Project:
         """Make a project with two members."""
-        project = Project(id_, parent, self.simulation.effects, self.simulation.now, wanted_enabled=enabled)
+        project = Project(id_, parent, self.simulation.effects, domain, self.simulation.now, wanted_enabled=enabled)
         project.enabled = enabled
         project.grants = {("users", "u", "member"), ("groups", "g", "member")}
         if self.plan.member:
@@ -143,7 +182,7 @@ class Keystone:
     # -- access
     def open(self, project: Project) -> bool:
         """Whether Keystone gives others tokens for the project."""
-        others = self.plan.inherited or any(who not in OURS for _, who, _ in project.grants)
+        others = self.plan.inherited or any(who not in OURS for _, who, _ in project.grants | self.domain_grants)
         return project.exists and project.enabled and not project.fence and others
 
     def relock(self, project: Project, locking: bool = False) -> None:
@@ -174,6 +213,21 @@ class Keystone:
         """Return whether some service still accepts requests of a member of the project."""
         return project.locked_at is None or self.simulation.now < project.locked_at + self.plan.settle
 
+    def hole_of(self, project: Project) -> Hole | None:
+        """Return the opened lock behind which a member of the project works now."""
+        return next((h for h in reversed(self.holes) if h.closed == 0 or h.closed >= project.reopened), None)
+
+    def close_hole(self, hole: Hole) -> None:
+        hole.closed = self.simulation.effects
+        hole.heard(0)
+
+    def locked_since(self, project: Project) -> float | None:
+        """Return since when Keystone accepts only the orchestrator, as far as an engine can know."""
+        for hole in self.holes:
+            if hole.closed and not hole.known and hole.closed >= project.reopened and not self.open(project):
+                return hole.before.get(project.id, project.locked_at)
+        return project.locked_at
+
     def vanish(self, project: Project) -> None:
         """Let others delete it. Keystone revokes the tokens of a deleted project, also cached ones."""
         project.exists, project.gone_by_others, project.gone = False, True, self.simulation.effects
@@ -194,7 +248,7 @@ class Keystone:
         roles, project = ["admin"], self.projects.get(project_id)
         if project is not None:
             roles = sorted(role for _, who, role in project.grants if who == user)
-            fenced = bool(project.fence) and user not in (ME, project.janitor)
+            fenced = bool(project.fence) and user not in (ME, project.options.get(protocol.JANITOR_OPTION))
             if not (project.exists and project.enabled and roles) or fenced:
                 return Answer(401, {"error": {"code": 401, "message": "no token for this project"}})
         self._numbers += 1
@@ -208,142 +262,33 @@ class Keystone:
             self._on_write(thread, method, "token", "", None)
             return Answer(204 if self.tokens.pop(subject, None) else 404)
         project = self.projects.get(self.tokens.get(subject, ""))
-        fenced = (
-            project is not None
-            and bool(project.fence)
-            and headers.get(protocol.CANARY_HEADER) == project.fence
-            and self.simulation.now >= project.fence_at + protocol.FENCE_MAX_AGE
-        )
+        canary, shown = headers.get(protocol.CANARY_HEADER), self._fence_in(self._any_process(), project)
+        fenced = bool(shown) and canary == shown
         if not fenced and self.good(subject):
             return Answer(200, {})
         refused = not_found()
         if fenced and self.good(subject):
-            refused.headers[protocol.FENCED_HEADER] = project.fence
+            refused.headers[protocol.FENCED_HEADER] = shown
         return refused
 
-    # -- the orchestrator's calls
-    def serve(self, thread: Thread, method: str, parts: list[str], query: str, body: Any) -> Answer:
-        what = parts[0]
-        if what == "services":
-            types = sorted({service for _, service in self.catalog})
-            return Answer(200, {"services": [{"id": t, "type": t, "name": t} for t in types]})
-        if what == "endpoints":
-            rows = [{"id": f"{s}@{r}", "service_id": s, "region_id": r} for r, s in self.catalog]
-            return Answer(200, {"endpoints": rows})
-        if what == "roles":
-            wanted = query.removeprefix("name=") if query else ""
-            return Answer(200, {"roles": [{"id": r, "name": r} for r in ROLES if wanted in ("", r)]})
-        if what == "role_inferences":
-            return Answer(200, {"role_inferences": []})
-        if what == "groups":
-            return Answer(200, {"users": [{"id": u} for u in GROUP_USERS[parts[1]]]})
-        if what == "role_assignments":
-            return self._assignments(query)
-        assert what == "projects", parts
-        if len(parts) == 1:
-            below = self.children(query.removeprefix("parent_id="))
-            return Answer(200, {"projects": [self._row(thread, each, "") for each in below]})
-        if parts[1] in PROJECTS_OF_OTHERS:
-            return Answer(200, {"project": {"id": parts[1], "name": parts[1], "domain_id": "dom", "enabled": True}})
-        project = self.projects.get(parts[1])
-        if project is None or not project.exists:
-            return not_found()
-        if len(parts) > 2:
-            return self._grant(thread, method, project, parts)
-        if method == "GET":
-            thread.saw.setdefault(("project", project.id), self.simulation.effects)
-        if method == "DELETE":
-            return self._delete(thread, project)
-        if method == "PATCH" and (refusal := self._update(thread, project, body["project"])):
-            return refusal
-        return Answer(200, {"project": self._row(thread, project, query)})
+    # -- processes
+    def _any_process(self) -> KeystoneProcess:
+        """Return the process to which a load balancer gives the next call."""
+        return self._random.choice(self._processes)
 
-    def _row(self, thread: Thread, project: Project, query: str) -> dict[str, Any]:
-        options = {protocol.FENCE_OPTION: project.fence, protocol.JANITOR_OPTION: project.janitor}
-        options = {name: value for name, value in options.items() if value}
-        row = {"id": project.id, "name": project.id.upper(), "domain_id": "dom", "options": options}
-        row |= {"enabled": project.enabled, "parent_id": project.parent or "dom"}
-        if "subtree" in query:
-            thread.saw["below", project.id] = self.simulation.effects
-            row["subtree"] = self._tree(project.id)
-        if "parents" in query:
-            row["parents"] = self._parents(project)
-        return row
+    def _fence_in(self, process: KeystoneProcess, project: Project | None) -> str:
+        """Return the fence of a project as a process has read it."""
+        read_at = process.read_at(self.simulation.now)
+        return next((fence for at, fence in reversed(project.fences) if at <= read_at), "") if project else ""
 
-    def _tree(self, id_: str) -> dict[str, Any] | None:
-        return {child.id: self._tree(child.id) for child in self.children(id_)} or None
+    def _written(self, project: Project) -> None:
+        """Let the processes take note that a project is about to be written."""
+        row = self._present(project)
+        for process in self._processes:
+            process.written(row, self.simulation.now)
 
-    def _parents(self, project: Project) -> dict[str, Any] | None:
-        return {project.parent: self._parents(self.projects[project.parent])} if project.parent else None
-
-    def _delete(self, thread: Thread, project: Project) -> Answer:
-        self._on_write(thread, "DELETE", "project", project.id, None)
-        if self.children(project.id):
-            return _forbidden("it has projects below it")
-        project.exists, project.gone = False, self.simulation.effects
-        project.grants.clear()
-        self.relock(project)
-        return Answer(204)
-
-    def _update(self, thread: Thread, project: Project, values: Mapping[str, Any]) -> Answer | None:
-        """Update a project; return a refusal, if it is refused."""
-        if "enabled" in values:
-            enabled = values["enabled"]
-            self._on_write(thread, "PATCH", f"enabled={enabled}", project.id, None)
-            if not enabled and any(p.enabled for p in self.below(project.id)):
-                return _forbidden("a project below it is enabled")
-            if enabled and not self.parent_enabled(project):
-                return _forbidden("the project above it is disabled")
-            self.flush()
-            project.enabled = enabled
-            project.disabled_at = project.disabled_at if enabled else self.simulation.now
-            self.relock(project, locking=not enabled)
-        elif protocol.JANITOR_OPTION in values["options"]:
-            project.janitor = values["options"][protocol.JANITOR_OPTION]
-            self._on_write(thread, "PATCH", f"janitor={project.janitor}", project.id, None)
-        elif protocol.FENCE_OPTION in values["options"]:
-            fence = values["options"][protocol.FENCE_OPTION] or ""
-            self._on_write(thread, "PATCH", f"fence={fence}", project.id, None)
-            if fence and not project.fence:
-                project.fence_at = self.simulation.now
-            project.fence = fence
-            self.relock(project)
-        else:
-            self._on_write(thread, "PATCH", "nothing", project.id, None)
-            thread.saw["project"] = self.simulation.effects
-        return None
-
-    def _grant(self, thread: Thread, method: str, project: Project, parts: list[str]) -> Answer:
-        _, _, actor, who, _, role = parts
-        grant = (actor, who, role)
-        self._on_write(thread, method, "grant " + " ".join(grant), project.id, None)
-        if method == "PUT":
-            project.grants.add(grant)
-            self.relock(project)
-            return Answer(204)
-        if grant not in project.grants:
-            return not_found()
-        self.flush()
-        project.grants.discard(grant)
-        self.relock(project, locking=who not in OURS)
-        return Answer(204)
-
-    def _assignments(self, query: str) -> Answer:
-        if query.startswith("user.id="):
-            user = query.removeprefix("user.id=")
-            mine = [(p.id, role) for p in self.there() for _, who, role in sorted(p.grants) if who == user]
-            rows = [{"user": {"id": user}, "role": {"id": r}, "scope": {"project": {"id": id_}}} for id_, r in mine]
-            return Answer(200, {"role_assignments": rows})
-        id_ = next((x.removeprefix("scope.project.id=") for x in query.split("&") if "scope.project.id=" in x), "")
-        if not id_ or "inherited_to" in query:
-            return Answer(200, {"role_assignments": []})
-        project = self.projects[id_]
-        if not project.exists:
-            return not_found()
-        found: list[tuple[str, str, str]] = sorted(project.grants)
-        if "effective" in query:
-            users = {("users", w, r) for a, who, r in found for w in (GROUP_USERS[who] if a == "groups" else (who,))}
-            found = sorted(users | ({("users", "boss", "member")} if self.plan.inherited else set()))
-        scope = {"project": {"id": id_}}
-        rows = [{actor[:-1]: {"id": who}, "role": {"id": role}, "scope": scope} for actor, who, role in found]
-        return Answer(200, {"role_assignments": rows})
+    def _present(self, project: Project) -> dict[str, Any]:
+        """Return a project as the database has it."""
+        options = {name: value for name, value in project.options.items() if value is not None}
+        row = {"id": project.id, "name": project.id.upper(), "domain_id": project.domain, "options": options}
+        return row | {"enabled": project.enabled, "parent_id": project.parent or project.domain}

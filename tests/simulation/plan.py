@@ -36,6 +36,18 @@ DEEDS = {
     "enable": "an admin enables the project",
     "invite": "an admin gives a user a role on the project",
     "unfence": "a Keystone process without our part updates the project, and so drops the fence",
+    "lift": "an admin lifts the fence",
+    "swap": "a domain manager opens the lock of a project, a member creates a resource, and he closes it again",
+    "reopen": "a domain manager does that once the project is disabled",
+    "open": "a domain manager opens the lock of a project",
+    "shut": "a domain manager closes what he has opened",
+    "disable": "a domain manager disables a project",
+    "bar": "a domain manager sets a fence",
+    "halt": "a domain manager cancels",
+    "flood": "a domain manager requests dry runs of many projects",
+    "other": "an admin requests a dry run of a project in another domain",
+    "tag": "a domain manager changes the tags of a project",
+    "drop": "a domain manager deletes a project",
     "vanish": "an admin deletes the project",
     "transfer": "a resource goes to another project",
     "share": "a resource becomes protected",
@@ -72,6 +84,22 @@ _LIKELY = {
     "oust": 1,
 }
 
+#: What a domain manager and an admin do about the lock, by how likely it is, in the plans with such a manager.
+_MANAGED = {
+    "swap": 6,
+    "reopen": 3,
+    "open": 2,
+    "shut": 2,
+    "lift": 2,
+    "disable": 1,
+    "bar": 1,
+    "tag": 1,
+    "drop": 0.3,
+    "create": 3,
+}
+#: How many of the seeds have a domain manager who works against the proof.
+MANAGED = 0.3
+
 #: What puts a deletion on hold, and what ends the hold.
 _HOLDS = {"protect": "unprotect", "brake": "unbrake"}
 
@@ -99,6 +127,9 @@ SELECTABLE = {
     "key-manager": ("secret",),
     "identity": ("credential",),
 }
+
+#: How many of the seeds have a flood of requests.
+FLOODING = 0.03
 
 #: How many of the seeds empty a project and keep it.
 EMPTYING = 0.12
@@ -146,6 +177,8 @@ class Plan:
     fill: int = 1  #: resources of each type
     workers: int = 2
     threads: int = 1  #: of each worker
+    keystones: int = 1  #: processes of Keystone
+    listening: bool = False  #: an engine hears Keystone's notifications
     engines: int = 1
     parallel: int = 1  #: deletes at once within a sweep
     stick: float = 0.5
@@ -167,6 +200,8 @@ class Plan:
     tagged: bool = False  #: only what has the tag is selected, about half of the resources
     janitor: bool = False  #: the janitor is configured, and secrets are shown to no token of an admin
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
+    flood: int = 0  #: projects of which a domain manager requests dry runs; there is one in another domain as well
+    places: int = 0  #: [engine] deletions_at_once; 0: as the seed says
     ending: str = ""  #: what is done with a resting or stuck deletion: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
     deeds: tuple[Deed, ...] = ()
@@ -228,6 +263,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     kind = r.choices(["", "tree", "liens", "servers", "orphans"], [60, 14, 9, 9, 8])[0]
     if random.Random(f"emptying {wanted.seed}").random() < EMPTYING:
         kind = "emptying"
+    elif random.Random(f"flooding {wanted.seed}").random() < FLOODING:
+        return flooded(wanted)
     more: dict[str, Any] = {}
     deeds: list[Deed] = []
     if kind == "tree":
@@ -255,10 +292,22 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
         deeds += [Deed(_at(r, 2 * horizon), "revive")] if r.random() < 0.2 else []
     elif kind == "emptying":
         more, deeds = _emptying(r, wanted, horizon)
-    found = sorted((*wanted.deeds, *deeds), key=lambda deed: deed.at)
+    found = sorted((*wanted.deeds, *deeds, *_managed(wanted.seed, horizon)), key=lambda deed: deed.at)
+    more["listening"] = random.Random(f"listening {wanted.seed}").random() < 0.3
+    more["keystones"] = random.Random(f"keystones {wanted.seed}").choice([1, 2, 3])
     secrets = "key-manager" in more.get("services", wanted.services)
     more["janitor"] = secrets and random.Random(f"janitor {wanted.seed}").random() < 0.5
     return dataclasses.replace(wanted, deeds=tuple(found), **more)
+
+
+def flooded(wanted: Plan) -> Plan:
+    """Return a plan in which a domain manager requests many dry runs, and an admin one in another domain."""
+    r = random.Random(f"flood {wanted.seed}")
+    alone = {"obstacle": "", "ending": "", "bound": False, "limit": 0, "window": 0.0, "disabled": False, "faults": ()}
+    world = {"mode": Mode.CASCADE, "dry_run": False, "services": ("network",), "regions": 1, "fill": 1}
+    begin = r.randrange(60)
+    deeds = (Deed(begin, "flood"), Deed(begin + r.randrange(1, 80), "other"))
+    return dataclasses.replace(wanted, **{**alone, **world}, flood=6, places=r.choice([1, 2]), deeds=deeds)
 
 
 def _emptying(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, Any], list[Deed]]:
@@ -300,6 +349,15 @@ def _others(r: random.Random, horizon: int) -> tuple[Deed, ...]:
     if r.random() < 0.06:
         found.append(Deed(_at(r, horizon), "force"))
     return tuple(found)
+
+
+def _managed(seed: int, horizon: int) -> list[Deed]:
+    """Return the deeds of a domain manager, in some seeds."""
+    r = random.Random(f"managed {seed}")
+    if r.random() >= MANAGED:
+        return []
+    kinds = r.choices(sorted(_MANAGED), [_MANAGED[name] for name in sorted(_MANAGED)], k=r.choice([2, 4, 8, 12]))
+    return [Deed(_at(r, horizon), what, _size(r)) for what in kinds]
 
 
 def _at(r: random.Random, horizon: int) -> int:

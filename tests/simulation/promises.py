@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.transitions import LIVE, MOVES
 from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Cloud, Thing
 from tests.simulation.database import Database, at
@@ -58,7 +58,7 @@ class Promises:
         self.writes = 0
         self.proofs = Proofs(self)
         self.watches: list[Watch] = [kind(self) for kind in WATCHES]
-        cloud.on_write = self.write
+        cloud.on_write = self._checked
 
     def fail(self, text: str) -> None:
         """A promise does not hold."""
@@ -67,6 +67,10 @@ class Promises:
     def one(self, query: str, *values: Any) -> Any:
         """Return the first row of a query, if there is one."""
         return self.database.raw.execute(query, values).fetchone()
+
+    def noticed(self, deletion_id: str) -> bool:
+        """Return whether the record was made because Keystone said that the project was deleted."""
+        return self.one("SELECT origin FROM deletions WHERE id = ?", deletion_id)[0] == Origin.NOTICED
 
     def latest(self, project_id: str = PROJECT) -> str:
         """Return the id of the latest deletion of a project; empty: there is none."""
@@ -184,6 +188,13 @@ class Promises:
         thread.permit = self.may_write(thread)
 
     # -- writes
+    def _checked(self, thread: Thread, method: str, what: str, project_id: str, thing: Thing | None) -> None:
+        """Check a write. A worker would take an error of the check for one of the cloud."""
+        try:
+            self.write(thread, method, what, project_id, thing)
+        except Exception as error:
+            self.fail(f"the check of {method} {what} failed: {type(error).__name__}: {error}")
+
     def write(self, thread: Thread, method: str, what: str, project_id: str, thing: Thing | None) -> None:
         """Called right before a write of the orchestrator takes effect."""
         self.writes += 1

@@ -35,20 +35,26 @@ class Proofs:
     def locked(self, project_id: str) -> bool:
         """Whether only the orchestrator gets tokens for a project that Keystone knows."""
         project = self._projects.get(project_id)
-        return project is not None and project.locked_at is not None
+        return project is not None and self._cloud.keystone.locked_since(project) is not None
 
     def left(self, project_id: str, deletion_id: str, but_since: float = math.inf) -> list[str]:
         """Return what is left of a project, without resources that no token can list.
 
         Such resources need a token of the project and were created after the last inventory with one, while others had
         access until the project was disabled. The report names the inventory on which such types rest.
+
+        Nor is there what was created after the last inventory, behind a lock that a domain manager opened and closed
+        again, as long as no engine has heard of that. A stock Keystone keeps no record of it.
         """
         project = self._projects[project_id]
-        blind = project.locked_at is None or project.locked_at >= project.disabled_at
+        locked_at = self._cloud.keystone.locked_since(project)
+        blind = locked_at is None or locked_at >= project.disabled_at
         left = self._cloud.left(project_id)
         unseen = [t for t in left if t.type in SCOPED and t.born >= project.listed_at[t.region, t.type]]
         abandoned, types = self._abandoned(deletion_id), {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
-        found = [t for t in left if t.born <= but_since and not (blind and t in unseen)]
+        late = [t for t in left if t.born >= project.listed_at[t.region, t.type]]
+        secret = [t.id for t in late if t.hole is not None and not t.hole.known]
+        found = [t for t in left if t.born <= but_since and not (blind and t in unseen) and t.id not in secret]
         return [t.id for t in found if t.id not in abandoned and (t.region, t.type) not in types]
 
     def abandons(self, thing: Thing, deletion_id: str) -> bool:
@@ -88,7 +94,7 @@ class Proofs:
     def _proven(self, what: str, project_id: str, deletion_id: str, thread: Thread | None) -> None:
         """Two complete empty inventories, begun after the lock and the longest token cache."""
         project, plan = self._projects[project_id], self._plan
-        locked = project.locked_at
+        locked = self._cloud.keystone.locked_since(project)
         if locked is None:
             self._promises.fail(f"{what} while others are let in")
             return
@@ -119,10 +125,10 @@ class Proofs:
         if project is None or not project.exists:
             return
         late = " ".join(label for label in self._promises.late if label.endswith(f" of {project_id}"))
-        wrong = {" ".join(g) for g in project.grants ^ project.wanted_grants}
+        wrong = {" ".join(g) for g in (project.grants ^ project.wanted_grants) - project.blurred_grants}
         if wrong := sorted(g for g in wrong if f"grant {g}" not in late):
             self._promises.fail(f"{when}, and these grants are not as they were: {wrong}")
-        if project.enabled is not project.wanted_enabled and "enabled=" not in late:
+        if project.enabled is not project.wanted_enabled and "enabled=" not in late and not project.blurred:
             self._promises.fail(f"{when}, and the project is {'enabled' if project.enabled else 'disabled'}")
         if project.fence and "fence=" not in late:
             self._promises.fail(f"{when}, and the fence is still there")

@@ -23,6 +23,7 @@ from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.none import NoDrain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine import deletions as engine_module
+from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import orphans as orphans_module
 from cleanup_orchestrator.worker import context as context_module
@@ -70,7 +71,7 @@ def conf(plan: Plan) -> Any:
             "stall_after": STALL_AFTER,
             "tick": 10.0,
             "retry_cap": 30.0,
-            "deletions_at_once": 16 if plan.seed % 3 else 1,
+            "deletions_at_once": plan.places or (16 if plan.seed % 3 else 1),
         },
         "worker": {"parallel_deletes": plan.parallel, "lease": LEASE},
         "deletion": {"recovery_window": plan.window / 86400, "recovery_stop_servers": plan.stop_servers},
@@ -89,6 +90,7 @@ def _patches() -> Iterator[Patch]:
     worker_modules = (worker_module, guard_module, leases_module, task_module, hung_module, deleting_module)
     for module in (*worker_modules, drain_base, drain_fence, drain_janitor, clouds_module):
         yield module, "time", scheduler.Time
+    yield keystone_listener, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
     yield sweep_step_module, "threading", scheduler.Threading
     yield deleting_module, "concurrent", scheduler.Concurrent
@@ -99,14 +101,14 @@ def _patches() -> Iterator[Patch]:
     numbers = itertools.count(1)
     ids = types.SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))
     yield orphans_module, "new_id", lambda: str(ids.uuid4())
-    for module in (api_deletions, api_orphans, scanner_module):
+    for module in (api_deletions, api_orphans, scanner_module, keystone_listener):
         yield module, "uuid", ids
     yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
     yield log_module, "about", lambda *_: None
     quiet = types.SimpleNamespace(**{n: lambda *_: None for n in ("debug", "info", "warning", "error", "exception")})
     working = (worker_module, leases_module, task_module, scanner_module, steps_module, drain_step_module)
     api = (api_deletions, api_deletion_actions, api_force, api_orphans)
-    logging = (*working, engine_module, drain_base, *api)
+    logging = (*working, engine_module, keystone_listener, drain_base, *api)
     for module in logging:
         yield module, "LOG", quiet
     yield metrics, "step_ended", lambda *_: None

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
+import random
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
+from oslo_config import cfg
 from sqlalchemy import exc as sa_exc
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.orphans import OrphanScans
+from cleanup_orchestrator.api.policies import PolicyEnforcer
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Mode, accepted
@@ -29,7 +34,8 @@ from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine.deletions import rules
 from cleanup_orchestrator.store.orphans import new_scan
 from tests.simulation.cloud import TAG, TYPES
-from tests.simulation.keystone import DEAD, OWN, PROJECT
+from tests.simulation.keystone import DEAD, ELSEWHERES, OWN, PROJECT
+from tests.simulation.keystone_api import MANAGER
 from tests.simulation.plan import Plan
 from tests.simulation.watches.trees import Trees
 from tests.simulation.wire import SimulatedClouds
@@ -40,10 +46,13 @@ if TYPE_CHECKING:
 
 #: What users and admins do, each a request of its own.
 ASKED = frozenset(
-    {"cancel", "restore", "retry", "request", "protect", "unprotect", "brake", "unbrake", "force", "scan", "adopt"}
+    {
+        *("cancel", "halt", "restore", "retry", "request", "protect", "unprotect", "brake", "unbrake", "force"),
+        *("scan", "adopt", "flood", "other"),
+    }
 )
 #: What concerns one deletion that there is.
-_OF_A_DELETION = frozenset({"cancel", "restore", "retry", "force"})
+_OF_A_DELETION = frozenset({"cancel", "halt", "restore", "retry", "force"})
 #: The dry run whose plan a bound deletion goes by.
 PLAN = "plan"
 
@@ -56,6 +65,14 @@ def selection(plan: Plan) -> Selection:
     return Selection(services=kinds[0], types=kinds[1], tags=(TAG,) if plan.tagged else ())
 
 
+@functools.cache
+def _enforcer() -> PolicyEnforcer:
+    """Return the enforcer with the default rules."""
+    conf = cfg.ConfigOpts()
+    conf([], project="simulation", default_config_files=[], default_config_dirs=[])
+    return PolicyEnforcer(policies.enforcer(conf))
+
+
 class Users:
     """The process of the users, which is never killed."""
 
@@ -63,10 +80,8 @@ class Users:
         self._world, self._store, self._bus, self._promises = world, world.store, world.bus, world.promises
         self.process = Process("users")
         self._requests = self._liens = 0
-        yes = lambda *_, **__: True  # noqa: E731
-        permissive = types.SimpleNamespace(
-            may=yes, may_about=yes, may_somewhere=yes, readable=lambda _context: frozenset()
-        )
+        #: The user who requests the deletion: an admin, or the manager of the domain.
+        self._requester = "user" if random.Random(f"requester {world.plan.seed}").random() < 0.7 else MANAGER
         clouds = SimulatedClouds(world.cloud)
         self._wiring = ApiContext(
             store=world.store,
@@ -74,7 +89,7 @@ class Users:
             answers=lambda _waivers: [types.SimpleNamespace(service_type=s) for _, s in world.cloud.keystone.catalog],
             types={service: TYPES[service] for service in world.plan.services},
             engine=world.bus,
-            enforcer=permissive,  # type: ignore[arg-type]
+            enforcer=_enforcer(),
             rules=rules(world.conf),
             protection=lambda: Protection((), lambda: OWN),
             scan=lambda **values: new_scan(world.conf, **values),
@@ -134,7 +149,13 @@ class Users:
         return latest(others[int((size - 0.5) * 2 * len(others))])
 
     def _call(self, handler: Callable[..., Any], *args: str, user: str = "user", **body: Any) -> Any:
-        context = log.Context(user_id=user, user_name=user, request_id="", domain_id="dom", overwrite=False)
+        """Call a handler as an admin of the cloud, or as the manager of the domain."""
+        scope: dict[str, Any] = {"roles": ["admin"]}
+        if user == MANAGER:
+            scope = {"roles": ["manager"], "domain_id": "dom"}
+        if self._world.simulation.current is not None:
+            self._world.simulation.current.saw["by"] = user
+        context = log.Context(user_id=user, user_name=user, request_id="", overwrite=False, **scope)
         raw, kind = json.dumps(body).encode() if body else b"", "application/json" if body else ""
         request = types.SimpleNamespace(
             query_string="", body=raw, content_type=kind, context=context, application_url=""
@@ -152,7 +173,7 @@ class Users:
         if chosen := selection(plan):
             body["selection"] = {name: values for name, values in chosen.to_dict().items() if values}
         try:
-            self._call(self._deletions.create, **body, include_subtree=bool(plan.tree))
+            self._call(self._deletions.create, user=self._requester, **body, include_subtree=bool(plan.tree))
         except ApiError as refused:
             if refused.code != "project_has_liens" or self._promises.status:
                 raise
@@ -193,6 +214,19 @@ class Users:
 
     def _cancel(self, deletion_id: str) -> None:
         self._call(self._actions.cancel, deletion_id)
+
+    def _halt(self, deletion_id: str) -> None:
+        self._call(self._actions.cancel, deletion_id, user=MANAGER)
+
+    def _flood(self) -> None:
+        for project_id in self._world.cloud.keystone.flooded:
+            if project_id != ELSEWHERES:
+                body = {"project_id": project_id, "mode": "report", "dry_run": True}
+                self._call(self._deletions.create, user=MANAGER, **body)
+
+    def _other(self) -> None:
+        if self._world.plan.flood:
+            self._call(self._deletions.create, project_id=ELSEWHERES, mode="report", dry_run=True)
 
     def _restore(self, deletion_id: str) -> None:
         self._call(self._actions.restore, deletion_id)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,7 +12,9 @@ from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.core.deletion import Status, accepted
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.engine.deletions import Engine
+from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.engine.orphan_scans import Scans
 from cleanup_orchestrator.store import records, tables
 from cleanup_orchestrator.worker.context import WorkerContext
@@ -20,7 +24,8 @@ from tests.simulation.bus import Bus
 from tests.simulation.cloud import TYPES, Cloud
 from tests.simulation.database import SimulatedStore, database
 from tests.simulation.ending import Ending
-from tests.simulation.keystone import PROJECT
+from tests.simulation.keystone import PROJECT, Hole
+from tests.simulation.others import Others
 from tests.simulation.plan import FAULTS, Fault, Plan
 from tests.simulation.promises import Promises
 from tests.simulation.setting import LEASE, Patch, conf, simulated
@@ -29,6 +34,11 @@ from tests.simulation.wire import SimulatedClouds, registry
 from tests.support import scheduler
 from tests.support.scheduler import Active, Process, Simulation
 
+#: The deletions whose proof was voided so often because of a change of the lock.
+_VOIDED = """
+SELECT deletion_id FROM events WHERE type = 'inventory.void' AND data LIKE '%lock_changed%'
+ GROUP BY deletion_id HAVING COUNT(*) >= ?
+"""
 #: Which effect each kind of fault can happen at.
 _STRIKES = {
     "crash": ("store", "read", "write", "cast"),
@@ -75,6 +85,7 @@ class World:
         self.simulation.strike = self._strike
         self.database = database()
         self.cloud = Cloud(plan, self.simulation)
+        self.others = Others(self.cloud, self.simulation)
         self.promises = Promises(plan, self.simulation, self.cloud, self.database)
         self.database.clear(lambda *_: None)
         if plan.bound:
@@ -88,6 +99,9 @@ class World:
         self.coverage = ServiceCatalog(self.conf, {s: TYPES[s] for s in plan.services})
         self._faults, self.deeds = list(plan.faults), list(plan.deeds)
         self.struck = 0
+        self._told: list[Hole | None] = []  #: what each notification of Keystone tells of
+        if plan.listening:
+            self.cloud.keystone.notify = self._notify
         self.busy = 0  #: threads that work on a message
         self._started = 0
         self._workers: list[Process] = []
@@ -158,7 +172,7 @@ class World:
                 self._stop(alive[int(deed.size * len(alive))])
         else:
             current, simulation.current = simulation.current, None
-            done = self.cloud.deed(deed.what, deed.size)
+            done = self.others.deed(deed.what, deed.size)
             simulation.current = current
             simulation.note(f"deed: {deed.what}" + ("" if done else " (not possible)"))
 
@@ -179,7 +193,9 @@ class World:
                 Engine(self.conf, process.name, self.store, self.bus),
                 Scans(self.conf, self.store, self.bus),
             )
-            handle = {"deletion": engine.handle, "orphan_scan": scans.handle}
+            listener = Listener(self.store, SimulatedClouds(self.cloud), self.bus)  # type: ignore[arg-type]
+            heard = functools.partial(self._heard, listener)
+            handle = {"deletion": engine.handle, "orphan_scan": scans.handle, "notification": heard}
             spawn(process, "casts", lambda: self._consume(process, part, handle))
             spawn(process, "tick", lambda: engine.run_ticks(scheduler.Event()))
             if self.plan.orphans:
@@ -205,6 +221,24 @@ class World:
                 self.simulation.note(f"{part} failed: {type(error).__name__}: {error}")
             finally:
                 self.busy -= 1
+
+    def _heard(self, listener: Listener, event: str, text: str, number: str) -> None:
+        """Handle a notification of Keystone; it comes again if that is not possible now."""
+        hole = self._told[int(number)]
+        if listener.info({}, "identity.host", event, json.loads(text), {}) is not None:
+            self.bus.notification(event, text, number)
+        elif hole is not None and not self._gave_up():
+            hole.heard()
+
+    def _gave_up(self) -> bool:
+        """Whether a deletion has followed so many changes of its lock that it follows no more."""
+        return self.promises.one(_VOIDED, keystone_listener.MOST_CHANGES) is not None
+
+    def _notify(self, event: str, payload: dict[str, Any], hole: Hole | None) -> None:
+        self._told.append(hole)
+        if hole is not None:
+            hole.told += 1
+        self.bus.notification(event, json.dumps(payload), str(len(self._told) - 1))
 
     def _restart_later(self, process: Process, seconds: float) -> None:
         part = process.name.rstrip("0123456789")
@@ -245,6 +279,7 @@ class World:
             self.deeds.clear()
             self.store.simulated.down_for = 0
             self.cloud.calm()
+            self.others.calm()
             ended = ended and ending.reached()
             if not ended and not simulation.broken:
                 simulation.fail(f"it does not come to its end: {ending.why()}")
