@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core.deletion import Mode, Status
+from tests.simulation import lock_breakages
 from tests.simulation.breakages import BREAKAGES
 from tests.simulation.found import FOUND
 from tests.simulation.hunt import attempt, shrink, source
@@ -130,6 +131,30 @@ def test_it_sees_every_status_and_every_fault():
         struck |= {kind for kind in ("crash", "freeze") if any(kind.upper() in line for line in result.trace)}
     assert passed >= set(Status) - {Status.FAILED}
     assert struck == set(FAULTS)
+
+
+@pytest.mark.real
+def test_the_serial_alone_keeps_the_proof_where_keystone_refuses_no_change_of_a_fence():
+    opened = 0
+    for seed in range(20):
+        result = attempt(lock_breakages.fenced(seed), tracing=True, also=tuple(lock_breakages.without_the_guard()))
+        opened += sum("the manager opens" in line for line in result.trace)
+        # Project settings may go before the orchestrator compares the serial again. The project does not.
+        assert not result.broken or "project settings go last" in result.broken
+    assert opened > 20
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("driver", "listening"), [("fence", False), ("revoke", True), ("revoke", False), ("none", True)]
+)
+def test_a_domain_manager_makes_no_proof_wrong(driver, listening):
+    opened = 0
+    for seed in range(15):
+        result = attempt(lock_breakages.managed(seed, driver, "swap", "reopen", listening=listening), tracing=True)
+        opened += sum("the manager opens" in line and "not" not in line for line in result.trace)
+        assert (result.broken, result.status) == ("", "deleted")
+    assert opened == 0 if driver == "fence" else opened > 20
 
 
 # --------------------------------------------------------------------------------------------------- the same each time
