@@ -19,6 +19,7 @@ extensions = [
     "service_pages",
     "pictures",
     "api_reference",
+    "permission_table",
     "protocol_reference",
 ]
 # The pages load nothing from another host: no script, no font, no picture. tests/functional/test_manual.py checks it.
