@@ -68,6 +68,20 @@ def test_readers_see_the_role_assignments_that_the_lock_removed_and_who_asked_do
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("token", [ks.DOMAIN_READER, ks.MANAGERS_OTHER, ks.SYSTEM_READER])
+def test_readers_of_a_domain_and_who_asked_see_which_lien_protects_and_not_why(site, token):
+    """A reader of the system may read liens."""
+    made = site.ask(token=ks.MANAGER)
+    fields = {"project_id": "p1", "origin": "legal", "reason": "the court case"}
+    lien = site.post("/v1/liens", fields).json["lien"]
+    answers = [site.get(path, token) for path in paths(made["id"])]
+    assert [answer.status for answer in answers] == [200] * 3
+    [shown] = answers[0].json["deletion"]["liens"]
+    assert (shown["id"], shown["origin"], shown["expires_at"]) == (lien["id"], "legal", None)
+    told = any(word in answer.body for answer in answers for word in (b"the court case", b"admin-id"))
+    assert told is (token == ks.SYSTEM_READER)
+
+
 @pytest.mark.parametrize("token", [ks.DOMAIN_READER, ks.SYSTEM_READER, ks.MANAGERS_OTHER])
 @pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=str)
 def test_reading_is_all_they_may(site, method, path, body, token):

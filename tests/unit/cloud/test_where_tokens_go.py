@@ -113,6 +113,18 @@ def test_the_paging_of_the_sdk_sends_no_token_to_another_host(cloud, thief):
     assert seen == []
 
 
+def test_a_version_document_sends_no_token_to_another_host(cloud, thief):
+    """keystoneauth takes the path of a version from the document, and keeps the host of the catalog."""
+    url, seen = thief
+    links = [{"rel": "self", "href": f"{url}/v2.0/"}]
+    cloud.answers["GET /network"] = (200, {}, {"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]})
+    wanted = {"service_type": "network", "interface": "internal", "region_name": "R", "version": "2.0"}
+    session(cloud).get("/networks", endpoint_filter=wanted)
+    assert cloud.seen[-1] == ("GET", "/network/v2.0/networks", SECRET)
+    assert ("GET", "/network") in [call[:2] for call in cloud.seen], "the document was read"
+    assert seen == []
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 305, 307, 308])
 def test_no_redirect_takes_a_token_elsewhere(cloud, thief, status):
     url, seen = thief
