@@ -53,8 +53,8 @@ OPTS = {
             "live_per_domain",
             default=200,
             min=0,
-            help="The same number for the projects of one domain, whoever requested the deletions: more users do not "
-            "allow more deletions.",
+            help="The same number for the projects of one domain, for all requesters together: more users do not allow "
+            "more deletions.",
         ),
         cfg.IntOpt(
             "daily_per_requester",

@@ -48,7 +48,7 @@ def void(deletion: Deletion, steps: Sequence[Step], user_id: str, why: str) -> A
 
 
 def unseen(deletion: Deletion) -> str:
-    """Return who can have changed the lock unseen, as the end of a message; empty: nobody but Keystone's operator."""
+    """Return who can have changed the lock unseen, as the end of a message; empty: only Keystone's operator."""
     if not deletion.lock_evidence.startswith(f"{_USER}:"):
         return ""
     who = f"an admin, or a manager of domain {deletion.domain_id},"

@@ -155,7 +155,7 @@ def held(found: Mapping[str, Options]) -> str:
     return (
         f"The project is being deleted, and has a token fence: deletion {named}{more}. Until the deletion ends, only "
         "cleanup-orchestrator changes the project's state, options, tags and role assignments, and deletes it. "
-        "Follow or cancel the deletion with 'openstack project deletion'. If the deletion does not exist any more, an "
+        "Follow or cancel the deletion with 'openstack project deletion'. If the deletion does not exist, an "
         f"admin lifts the fence: PATCH the project with {{'options': {{'{protocol.FENCE_OPTION}': null}}}}."
     )
 
@@ -210,7 +210,7 @@ class Guard:
             self._check(lambda caller: change(options_of(project_id).get(project_id, {}), caller))
 
     def credential(self, credential: Mapping[str, Any]) -> None:
-        """Check a new credential or application credential, whoever makes it."""
+        """Check a new credential or application credential, of every caller."""
         if credential.get("user_id") in {self._user_id, *(fence.janitor_id for fence in read_fences().values())} - {""}:
             _refuse(Refusal(403, _NO_CREDENTIAL))
 
