@@ -54,7 +54,10 @@ class Others:
         """Let the manager close what he has opened, and enable what he has disabled."""
         self._shut()
         for project in self._keystone.there():
-            if project.shut and self._update(ADMIN, project, enabled=True):
+            if not project.shut:
+                continue
+            self._fence(ADMIN, project, None)  # else Keystone refuses to enable it, with 409
+            if self._update(ADMIN, project, enabled=True):
                 project.shut, project.wanted_enabled = False, True
 
     def _update(self, caller: str, project: Project, **values: Any) -> bool:
