@@ -331,10 +331,20 @@ class Clouds:
         """
         if not project_id:
             raise ValueError("an empty project id")
-        url = self.admin_auth().auth_url
-        auth = v3.Password(url, user_id=user_id, password=janitor.password, project_id=project_id)
+        auth = self._janitor_auth(janitor, user_id, project_id=project_id)
         session = self._scoped(self.session(auth, guard), project_id)
         return session, frozenset(auth.get_access(session).role_names)
+
+    def is_janitor(self, janitor: Janitor, user_id: str) -> bool:
+        """Return whether a user has the password of the janitor, so that the orchestrator has made it."""
+        auth = self._janitor_auth(janitor, user_id, unscoped=True)
+        try:
+            return bool(self.session(auth, read_only).get_token())
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound):
+            return False
+
+    def _janitor_auth(self, janitor: Janitor, user_id: str, **scope: Any) -> v3.Password:
+        return v3.Password(self.admin_auth().auth_url, user_id=user_id, password=janitor.password, **scope)
 
     # -- the user of the project resources protocol
     def service_session(self, guard: Guard) -> GuardedSession:

@@ -54,6 +54,9 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: 
         named = "; ".join(beyond[:_NAMED])
         raise NoJanitor(f"the janitor, user {user_id}, got from another user what it must not have: {named}: {_AGAIN}")
     there = {row["role"]["id"] for row in rows}
+    # Asked before the user gets anything: another user may have made a user of this name in advance.
+    if writing and not context.clouds.is_janitor(janitor, user_id):
+        raise NoJanitor(f"the janitor, user {user_id}, does not have its password: {_FOREIGN}")
     if writing and fenced:
         _exempt(context, user_id)
     for role_id in role_ids:
@@ -66,10 +69,7 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: 
     try:
         made, found = context.clouds.janitor_session(janitor, user_id, context.project_id, guard)
     except NoProjectToken as error:
-        raise NoJanitor(
-            f"the janitor, user {user_id}, gets no token for the project ({error}): another user has reset its "
-            f"password, or [{GROUP}] secret has changed, or is not the same in all workers: {_AGAIN}"
-        ) from None
+        raise NoJanitor(f"the janitor, user {user_id}, gets no token for the project ({error}): {_FOREIGN}") from None
     if more := sorted(found - allowed):
         raise NoJanitor(
             f"the janitor, user {user_id}, has more roles on the project than [{GROUP}] roles allows: "
@@ -79,6 +79,10 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: 
 
 
 _AGAIN = "find out who did that, and delete this user: the orchestrator makes another one"
+_FOREIGN = (
+    "another user has made it or reset its password, or "
+    f"[{GROUP}] secret has changed, or is not the same in all workers: {_AGAIN}"
+)
 
 
 def _made(context: DrainContext, janitor: Janitor, writing: bool) -> str:

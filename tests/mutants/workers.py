@@ -421,6 +421,13 @@ MUTATIONS = (
         tests("drain/undo"),
     ),
     Mutation(
+        "A user that another one made in advance becomes the janitor",
+        "cleanup_orchestrator/drain/janitor.py",
+        "if writing and not context.clouds.is_janitor(janitor, user_id):",
+        "if False:",
+        tests("drain/janitor"),
+    ),
+    Mutation(
         "A fence that was set again counts as the one of before",
         FENCE,
         "return project.fence == context.deletion_id and _evidence(project) == context.evidence",

@@ -24,7 +24,7 @@ class Keystone:
     def __init__(self, *direct, there=True, inherited=(), elsewhere=(), groups=(), locked_out=False, option="janitor"):
         self.direct, self.inherited, self.locked_out = set(direct), set(inherited), locked_out
         self.elsewhere, self.groups, self.there, self.option = list(elsewhere), list(groups), there, option
-        self.did, self.users = [], self
+        self.did, self.users, self.foreign = [], self, False
 
     # -- as projects
     def role_id(self, name):
@@ -71,6 +71,10 @@ class Keystone:
     # -- as clouds
     def janitor(self, deletion_id):
         return Janitor(f"cleanup-janitor-{deletion_id}", "dom", "derived")
+
+    def is_janitor(self, made, user_id):
+        assert (made.password, user_id) == ("derived", "janitor")
+        return not self.foreign
 
     def janitor_session(self, made, user_id, project_id, guard):
         assert (made.password, user_id, project_id, guard) == ("derived", "janitor", "p", "guard")
@@ -183,6 +187,15 @@ def test_no_configuration_makes_it_an_admin(role):
     keystone = Keystone()
     with pytest.raises(NoJanitor, match="makes the janitor an admin"):
         session(keystone, roles=("member", role))
+    assert keystone.did == []
+
+
+@pytest.mark.parametrize("has", [(), (("janitor", "member"),)])
+def test_a_user_of_its_name_that_another_user_made_gets_neither_a_role_nor_a_way_through_the_fence(has):
+    keystone = Keystone(*has, option=None)
+    keystone.foreign = True
+    with pytest.raises(NoJanitor, match=r"user janitor, does not have its password: another user has made it"):
+        session(keystone, fenced=True)
     assert keystone.did == []
 
 

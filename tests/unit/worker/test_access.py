@@ -62,6 +62,9 @@ class Cloud:
             raise NoProjectToken("Keystone issues no token for the project (HTTP 401)")
         return ("me", guard)
 
+    def is_janitor(self, _janitor, _user_id):
+        return True
+
     def janitor_session(self, _janitor, _user_id, _project_id, guard):
         roles = {role for user, role in self.grants if user == "janitor"}
         if not (self.enabled and roles):
