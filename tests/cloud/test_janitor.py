@@ -4,7 +4,6 @@ The holder is a service of the catalog that answers for itself, and that the ope
 what users wrote, and so gets a token of the janitor for each project.
 """
 
-# ruff: noqa: F811 # fixtures are named as parameters
 from __future__ import annotations
 
 import base64
@@ -21,23 +20,12 @@ from typing import Any
 
 import pytest
 import requests
-import sqlalchemy as sa
 
 from cleanup_orchestrator.core.deletion import Mode, Status
-from cleanup_orchestrator.core.step import StepKind, Token
 from cleanup_orchestrator.protocol.documents import Capabilities, Page, Problem, ProblemType, Resource, ResourceType
-from cleanup_orchestrator.store import tables
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.orchestrator import JANITOR, Orchestrator, catalogued
-from tests.cloud.test_undo import (  # noqa: F401 # fixtures
-    Record,
-    Tenant,
-    fenced,
-    points,
-    record,
-    stock,
-    tenant,
-)
+from tests.cloud.test_undo import fenced, stock  # noqa: F401 # fixtures
 
 SERVICE_TYPE = "hook-store"
 OPTIONS = """
@@ -372,61 +360,3 @@ def test_a_janitor_whose_password_another_user_reset_is_not_used(site):
     site.vendor.refuses = False
     site.running.wait(deletion_id, Status.DELETED)
     assert site.janitors() == []
-
-
-# ------------------------------------------------------------------------------------------------------- crashes
-def members_type(record: Record, deletion_id: str) -> None:
-    """Add a type that is listed with the janitor's token, so that the access step makes the janitor."""
-    with record.store.database.engine.begin() as connection:
-        mine = tables.steps.c.deletion_id == deletion_id
-        query = sa.select(tables.steps).where(mine, tables.steps.c.kind == str(StepKind.ACCESS))
-        access = connection.execute(query).one()._mapping
-        module = {"id": str(uuid.uuid4()), "kind": str(StepKind.SWEEP), "service": "database", "type": "module"}
-        connection.execute(tables.steps.insert(), [{**access, **module, "token": str(Token.MEMBER)}])
-
-
-def users(tenant: Tenant) -> set[str]:
-    return {user["id"] for user in tenant.cloud.admin.call("GET", "/users")["users"]}
-
-
-def test_after_a_crash_at_any_point_a_cancel_deletes_the_janitor(record, tenant):
-    """Between the record of the user, the user, the option of the fence, the record of its role, and the role."""
-    record.config.write_text(record.config.read_text() + JANITOR)
-    before, there = tenant.state(), users(tenant)
-
-    def die(die_before: int) -> tuple[list[str], bool]:
-        """Return the effects, and whether there was a janitor when the process died."""
-        deletion_id = record.deletion(tenant.id)
-        members_type(record, deletion_id)
-        _, effects = record.run("lock", deletion_id, die_before)
-        made = len(users(tenant) - there)
-        record.run("cancel", deletion_id)
-        assert users(tenant) == there, (die_before, effects)
-        assert tenant.state()["assignment"] == before["assignment"], (die_before, effects)
-        assert record.store.changes(deletion_id) == ()
-        assert record.store.get(deletion_id).status is Status.CANCELLED
-        return effects, bool(made)
-
-    effects, made = die(0)
-    assert made and [each for each in effects if each.endswith("POST /users")], effects
-    found = {die(die_before)[1] for die_before in points(effects)}
-    assert found == {True, False}, "before it was made, and after"
-
-
-def test_after_a_crash_of_the_release_at_any_point_the_next_one_deletes_the_janitor(record, tenant):
-    record.config.write_text(record.config.read_text() + JANITOR)
-    there = users(tenant)
-
-    def die(die_before: int) -> list[str]:
-        deletion_id = record.deletion(tenant.id)
-        members_type(record, deletion_id)
-        assert record.run("lock", deletion_id)[0]
-        assert len(users(tenant) - there) == 1
-        ended, effects = record.run("cancel", deletion_id, die_before)
-        record.run("cancel", deletion_id) if not ended else None
-        assert users(tenant) == there, (die_before, effects)
-        assert record.store.changes(deletion_id) == ()
-        return effects
-
-    for die_before in points(die(0)):
-        die(die_before)

@@ -26,7 +26,8 @@ TURNS = (
         "force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age"
     ),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
-    _cloud("out_of_band", "lock_changes", "orchestration", "force", "regions", "compute", "tutorial", "network_addons"),
+    _cloud("out_of_band", "lock_changes", "orchestration", "force", "regions", "compute", "tutorial", "network_addons")
+    | _cloud("janitor_crashes"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
     | _cloud("backup", "metric", "rating", "dashboard")
     | _functional("chaos"),
