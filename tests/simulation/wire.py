@@ -165,7 +165,8 @@ class SimulatedClouds(Clouds):
     """The real class without the parts that read the configuration or use the network."""
 
     def __init__(self, cloud: Cloud) -> None:
-        super().__init__({"orchestrator": types.SimpleNamespace(own_project_id="")})
+        limits = {"answer_limit": 64, "answer_memory": 512, "answer_timeout": 300.0}
+        super().__init__({"orchestrator": types.SimpleNamespace(own_project_id="", **limits)})
         self._cloud = cloud
 
     def _load_auth(self, group: str = "", **overrides: Any) -> Auth:
