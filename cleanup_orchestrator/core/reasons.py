@@ -120,7 +120,7 @@ REMEDIES: dict[str, str] = {
     Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
     Reason.WAIVED: "nothing: an admin waived it; withdraw the waiver to have it listed",
     Reason.NO_PROJECT_TOKEN: "let an admin give the orchestrator an inherited admin role on the domain; if the project "
-    "is disabled, enable it, and cancel the deletion first if Keystone answers 409",
+    "is disabled, enable it",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
     Reason.NO_SERVICE_TOKEN: "set up the user of the project resources protocol as the message says ([protocol] in the "
