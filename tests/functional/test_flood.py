@@ -44,18 +44,19 @@ def test_a_flood_of_one_domain_does_not_delay_another_one(emulated, tmp_path, pl
     flood = [emulated.add_project(f"a-{number}") for number in range(FLOOD)]
     with Orchestrator(emulated, tmp_path, engine={"deletions_at_once": places}) as orchestrator:
         others = [ask(orchestrator, project, "A", "manager") for project in flood]
+        begun = lambda: sum(orchestrator.store.get(each).turn_at is not None for each in others)  # noqa: E731
+        wait("every place was taken", lambda: begun() >= places)
         asked, mine = time.monotonic(), ask(orchestrator, emulated.add_project("b"), "B", "admin")
         wait("it begins", lambda: began_at(orchestrator, mine), 600)
         print(f"\n{places} places: it left 'accepted' after {time.monotonic() - asked:.1f} s")
         ended = orchestrator.wait([mine, *others], 600)
         print(f"all of them had ended after {time.monotonic() - asked:.1f} s")
-        requested, began = orchestrator.store.get(mine).created_at, began_at(orchestrator, mine)
-        meanwhile = [each for each in others if requested < began_at(orchestrator, each) < began]
+        record, rest = orchestrator.store.get(mine), [orchestrator.store.get(each) for each in others]
+        meanwhile = [each for each in rest if record.created_at < each.turn_at < record.turn_at]
     assert set(ended.values()) == {Status.PLANNED}
-    print(f"{len(meanwhile)} of the others began meanwhile")
-    assert len(meanwhile) <= places + 2, (
-        "those that had their places, and what two threads of the engine decided at once"
-    )
+    print(f"{len(meanwhile)} of the others got a place between its request and its own place")
+    # Of the places that are free at one moment, it gets one; engines may decide on the others first.
+    assert len(meanwhile) < places
 
 
 @with_cloud(**{**LEAN, "without": ()})
