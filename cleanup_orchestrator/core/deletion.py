@@ -216,7 +216,7 @@ class Deletion:
     children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
     #: Cascades of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``).
     cascades_before: int = 0
-    queue_state: QueueState = QueueState.WAITING  #: see :mod:`.queue`; the engine decides it
+    queue_state: QueueState = QueueState.OUT  #: see :mod:`.queue`; the engine decides it
     turn_at: datetime.datetime | None = None  #: when it last got a place
     queue: Queue = EMPTY_QUEUE  #: derived, and loaded only for a deletion without a place
     version: int = 0  #: of the row, for compare-and-swap
@@ -268,6 +268,7 @@ def accepted(**values: Any) -> Deletion:
     never = datetime.datetime(1970, 1, 1)
     return Deletion(
         status=Status.ACCEPTED,
+        queue_state=QueueState.WAITING,
         created_at=never,
         updated_at=never,
         status_at=never,
