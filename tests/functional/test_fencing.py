@@ -457,6 +457,7 @@ OWN_CLOCK = {
     "plugins/orchestration/stacks.py": "how long a stack has been deleting: who is fast asks for it once more",
     "plugins/identity.py": "a trust that Keystone lists although it has expired: it goes with the project either way",
     "plugins/reservation.py": "which leases begin soon: earlier by far more than the clocks of hosts differ",
+    "keystone/guard.py": "the least serial of a fence: a serial grows by one at least, whatever the clock says",
     "cmd/plugin_live.py": "a time of creation in the future: with a margin for clocks, and only a finding of a check",
 }
 

@@ -284,11 +284,12 @@ def _endless_lease() -> Iterator[Patch]:
 
 def _new_access_is_not_noticed() -> Iterator[Patch]:
     yield Survey, "reopened", lambda _self, _project: False
-    yield Revoke, "held_until_closed", lambda _self, _ground: True
+    yield from _access_right_before_disabling()
 
 
 def _access_right_before_disabling() -> Iterator[Patch]:
     yield Revoke, "held_until_closed", lambda _self, _ground: True
+    yield Revoke, "held_until_removed", lambda _self, _ground, project: not project.enabled
 
 
 def _verification_relies_on_an_earlier_survey() -> Iterator[Patch]:

@@ -12,7 +12,6 @@ from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.core.deletion import Status, accepted
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
-from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.engine.orphan_scans import Scans
@@ -34,11 +33,6 @@ from tests.simulation.wire import SimulatedClouds, registry
 from tests.support import scheduler
 from tests.support.scheduler import Active, Process, Simulation
 
-#: The deletions whose proof was voided so often because of a change of the lock.
-_VOIDED = """
-SELECT deletion_id FROM events WHERE type = 'inventory.void' AND data LIKE '%lock_changed%'
- GROUP BY deletion_id HAVING COUNT(*) >= ?
-"""
 #: Which effect each kind of fault can happen at.
 _STRIKES = {
     "crash": ("store", "read", "write", "cast"),
@@ -227,12 +221,8 @@ class World:
         hole = self._told[int(number)]
         if listener.info({}, "identity.host", event, json.loads(text), {}) is not None:
             self.bus.notification(event, text, number)
-        elif hole is not None and not self._gave_up():
+        elif hole is not None:
             hole.heard()
-
-    def _gave_up(self) -> bool:
-        """Whether a deletion has followed so many changes of its lock that it follows no more."""
-        return self.promises.one(_VOIDED, keystone_listener.MOST_CHANGES) is not None
 
     def _notify(self, event: str, payload: dict[str, Any], hole: Hole | None) -> None:
         self._told.append(hole)
