@@ -78,7 +78,7 @@ class Survey(StepRunner):
                 )
                 learned.append(ProjectReopened())
             elif self.reopened(found.project):
-                message = "a user opened the project again"
+                message = context.lock_changed(found.project)
                 learned.append(ProjectReopened())
         return dataclasses.replace(found.result, message=message, learned=tuple(learned))
 
