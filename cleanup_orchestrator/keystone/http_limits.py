@@ -61,7 +61,8 @@ class Limits:
     error: type[Exception] = AnswerRefused  #: is raised with a text
     group: str = ""  #: configuration group of the options, for messages
     _taken: int = 0
-    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    #: Of a kind that its thread may take again: the garbage collector may free an answer in the middle of ``take``.
+    _lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
 
     def named(self, option: str) -> str:
         """Return the name of an option, for messages; empty: there is none."""
@@ -73,12 +74,13 @@ class Limits:
         :raises _Exceeded: the answers take too much
         """
         with self._lock:
-            if self._taken + more > self.memory:
-                raise _Exceeded(
-                    f"the answer would make those that are read at the same time take more than "
-                    f"{self.memory / MIB:g} MiB of memory{self.named('answer_memory')}"
-                )
-            self._taken += more
+            fits = self._taken + more <= self.memory
+            self._taken += more if fits else 0
+        if not fits:
+            raise _Exceeded(
+                f"the answer would make those that are read at the same time take more than "
+                f"{self.memory / MIB:g} MiB of memory{self.named('answer_memory')}"
+            )
 
     def free(self, taken: int) -> None:
         """Count memory no longer."""

@@ -221,3 +221,25 @@ def test_a_bomb_is_decompressed_in_small_pieces():
     assert max(map(len, http_limits._decompressed("gzip", iter([bomb])))) <= http_limits.CHUNK
     with pytest.raises(http_limits._Exceeded):
         list(http_limits._decompressed("deflate", iter([zlib.compress(b"{}")])))
+
+
+def test_an_answer_that_is_freed_while_memory_is_counted_stops_no_thread():
+    """The garbage collector may free an answer on any line, also in the middle of counting another one."""
+    limits = http_limits.Limits(memory=100)
+
+    class Counted(int):
+        def __le__(self, other):
+            limits.free(10)
+            return int(self) <= other
+
+        def __gt__(self, other):
+            return not self <= other
+
+        def __add__(self, other):
+            return Counted(int(self) + other)
+
+    limits._taken = Counted(50)
+    thread = threading.Thread(target=limits.take, args=(20,), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
