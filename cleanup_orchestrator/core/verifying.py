@@ -175,7 +175,7 @@ def _emptied(view: Snapshot) -> str:
     d = view.deletion
     stays = f"; {view.unselected} resources that are not selected stay" if view.unselected else ""
     unlocked = "" if d.drained_at else "; the project was not locked completely, so that users may have created more"
-    return f"what was selected is gone, and the project is given back{stays}{unlocked}{waived_text(d)}"
+    return f"what was selected is gone, and the project is given back{stays}{unlocked}{waived_text(d)}{lock.unseen(d)}"
 
 
 def _drain_lost(view: Snapshot) -> bool:

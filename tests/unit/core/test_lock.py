@@ -170,3 +170,13 @@ def test_a_second_change_before_the_next_inventory_voids_the_second_lock_too():
     assert world.run() is Status.DELETED
     assert world.dispatched.count("drain") == 4
     assert min(at for at in world.empty_rounds if at > voided[-1]) >= world.deletion.drained_at + world.rules.settle
+
+
+@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.EMPTY])
+@pytest.mark.parametrize(("evidence", "said"), [(SEEN, True), ("fence serial 7", False)])
+def test_the_report_says_if_others_can_have_changed_the_lock_unseen(mode, evidence, said):
+    world = World(deletion(mode=mode, lock_evidence=evidence), PORT)
+    locked = dataclasses.replace(CLEAR, learned=(ProjectLocked(evidence),))
+    world.answers = {"drain": lambda _: locked}
+    assert world.run() in (Status.DELETED, Status.EMPTIED)
+    assert ("can change and restore without a trace" in world.deletion.message) is said
