@@ -148,6 +148,13 @@ class Driver(abc.ABC):
         """
         return True
 
+    def replaced(self, context: DrainContext, project: Project) -> bool:
+        """Return whether a project shows another lock of this deletion than the one that the proof rests on.
+
+        :param project: as a Keystone process shows it, which may be an old copy
+        """
+        return False
+
     def held_until_closed(self, context: DrainContext) -> bool:
         """Return whether the drain lasted until now. Makes no new changes.
 

@@ -84,6 +84,13 @@ class Fence(Driver):
         """
         return not _problem(context)
 
+    def replaced(self, context: DrainContext, project: Project) -> bool:
+        """Return whether the fence was lifted and set again.
+
+        A copy from before the fence shows no fence, and is no sign of that.
+        """
+        return project.fence == context.deletion_id and not _is_unchanged(context, project)
+
     def held_until_closed(self, context: DrainContext) -> bool:
         """Return whether the project had the fence without interruption.
 

@@ -120,7 +120,10 @@ class Survey(StepRunner):
         """
         if self.deletion.closed_at is not None:
             return project.enabled
-        return self.deletion.drained_at is not None and not self.worker.driver.held(self.context.drain_context())
+        if self.deletion.drained_at is None:
+            return False
+        context, driver = self.context.drain_context(), self.worker.driver
+        return driver.replaced(context, project) or not driver.held(context)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

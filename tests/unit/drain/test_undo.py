@@ -350,6 +350,8 @@ def test_a_fence_that_was_changed_since_the_drain_is_another_fence(fence, serial
     context = keystone.ground(Fenced(), evidence)
     assert Fence().held_until_closed(context) is held
     assert Fence().held_until_removed(context, keystone.get_uncached("p")) is held
+    # A copy from before the fence, or of another deletion's, is no sign that this one was set again.
+    assert Fence().replaced(context, keystone.get_uncached("p")) is (fence == "d" and not held)
 
 
 def test_the_fence_of_another_deletion_is_left_alone():
