@@ -37,6 +37,8 @@ READ_ONLY = frozenset({protocol.SERIAL_OPTION, protocol.CHANGED_BY_OPTION})
 #: What no other caller may change in a fenced project (members of the body of ``PATCH /v3/projects/{id}``).
 HELD = ("enabled", "options", "tags")
 _NO_CREDENTIAL = "The user belongs to cleanup-orchestrator: no credential and no trust is made for it."
+#: Paths of logins. A federated login changes role assignments as the operator's mapping says.
+_LOGINS = ("/auth/tokens", "/OS-FEDERATION/")
 #: Projects that a message names; further ones are counted.
 _NAMED = 10
 
@@ -183,6 +185,8 @@ class Guard:
         if not flask.has_request_context():
             return None
         environ = flask.request.environ
+        if any(part in environ.get("PATH_INFO", "") for part in _LOGINS):
+            return None  # a client may send an earlier token with a login
         who = environ.get(context.REQUEST_CONTEXT_ENV)
         if not getattr(who, "authenticated", False):
             return None

@@ -225,6 +225,12 @@ def test_the_orchestrator_is_its_user_with_a_token_of_its_password(request_of, u
 def test_a_login_and_a_command_on_the_server_have_no_caller(request_of):
     request_of("", authenticated=False)
     assert guard.Guard("me").caller() is None
+    for path in ("/v3/auth/tokens", "/v3/OS-FEDERATION/identity_providers/x/protocols/y/auth"):
+        request_of("u")
+        request_of.flask.request.environ["PATH_INFO"] = path
+        assert guard.Guard("me").caller() is None
+    del request_of.flask.request.environ["PATH_INFO"]
+    assert guard.Guard("me").caller().user_id == "u"
     request_of.flask.has_request_context = lambda: False
     assert guard.Guard("me").caller() is None
 
