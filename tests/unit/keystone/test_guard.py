@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.keystone import guard
 from cleanup_orchestrator.keystone.assumptions import Unsupported
+from cleanup_orchestrator.keystone.fence import Fenced
 from cleanup_orchestrator.keystone.guard import Caller
 from cleanup_orchestrator.keystone.protocol import (
     CHANGED_BY_OPTION,
@@ -233,6 +234,34 @@ def test_a_login_and_a_command_on_the_server_have_no_caller(request_of):
     assert guard.Guard("me").caller().user_id == "u"
     request_of.flask.has_request_context = lambda: False
     assert guard.Guard("me").caller() is None
+
+
+class Refused(Exception):
+    """Keystone's error."""
+
+    def __init__(self, message):
+        super().__init__(message)
+
+
+@pytest.mark.parametrize(
+    ("user_id", "credential", "trust"),
+    [("me", False, False), ("janitor", False, True), ("u", True, True), ("", True, True), (None, True, True)],
+)
+def test_for_whom_credentials_and_trusts_are_made(monkeypatch, user_id, credential, trust):
+    errors = types.SimpleNamespace(ForbiddenNotSecurity=Refused, Conflict=Refused)
+    monkeypatch.setitem(sys.modules, "keystone", types.SimpleNamespace(exception=errors))
+    monkeypatch.setattr(guard, "read_fences", lambda: {"p": Fenced(D, "janitor"), "q": Fenced(OTHER_D)})
+    made = guard.Guard("me")
+
+    def passes(check, body):
+        try:
+            check(body)
+        except Refused:
+            return False
+        return True
+
+    assert passes(made.credential, {"user_id": user_id}) is credential
+    assert passes(made.trust, {"trustor_user_id": user_id}) is trust
 
 
 # --------------------------------------------------------------------------------------------------- the wrapping
