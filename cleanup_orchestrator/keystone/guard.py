@@ -344,8 +344,11 @@ def _count_changes(driver: Any, guard: Guard) -> None:
             # An update first: it locks the row, so that changes of one fence follow each other.
             row = session.query(Project).filter(Project.id == project_id)
             row.update({Project.enabled: Project.enabled}, synchronize_session=False)
-            now = options_of(project_id).get(project_id, {})
-            options = next_options(wanted, now, guard.caller(), int(time.time() * 1000))
+            now, caller = options_of(project_id).get(project_id, {}), guard.caller()
+            # Decided once more, because a fence may have been set since the check of the request.
+            if caller is not None and (refusal := update(project, now, caller)) is not None:
+                _refuse(Refusal(403, refusal.message))  # a 409 would become one about the project's name
+            options = next_options(wanted, now, caller, int(time.time() * 1000))
             return store(self, project_id, {**project, "options": options})
 
     driver.update_project = update_project

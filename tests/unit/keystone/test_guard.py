@@ -1,5 +1,6 @@
 """Who may change a fence, and what others may change in a fenced project: decisions. Keystone itself: tests/cloud."""
 
+import contextlib
 import sys
 import types
 
@@ -293,3 +294,62 @@ def test_a_keystone_that_lacks_what_the_guard_needs_does_not_start(name, paramet
 
     with pytest.raises(Unsupported, match=name):
         guard._check_before(Manager, name, lambda *_: None, parameters)
+
+
+@pytest.mark.parametrize(
+    ("caller", "options", "stored"),
+    [
+        (MANAGER, FENCED, None),  # there was no fence when the request was checked
+        (MANAGER, FREE, {FENCE_OPTION: None}),
+        (
+            ORCHESTRATOR,
+            FENCED,
+            {FENCE_OPTION: None, SERIAL_OPTION: 9, CHANGED_BY_OPTION: "orchestrator", JANITOR_OPTION: None},
+        ),
+        (None, FENCED, {FENCE_OPTION: None, SERIAL_OPTION: 9, CHANGED_BY_OPTION: None, JANITOR_OPTION: None}),
+    ],
+)
+def test_a_change_of_the_fence_is_decided_in_the_transaction_that_stores_it(monkeypatch, caller, options, stored):
+    done = []
+
+    class Row:
+        def filter(self, _):
+            return self
+
+        def update(self, *_, **__):
+            done.append("locked")
+
+    @contextlib.contextmanager
+    def session_for_write():
+        yield types.SimpleNamespace(query=lambda _: Row())
+
+    errors = types.SimpleNamespace(ForbiddenNotSecurity=Refused, Conflict=Refused)
+    model = types.SimpleNamespace(Project=types.SimpleNamespace(id="p", enabled=True))
+    sql = types.SimpleNamespace(session_for_write=session_for_write)
+    for name, module in {
+        "keystone": types.SimpleNamespace(exception=errors),
+        "keystone.common": types.SimpleNamespace(sql=sql),
+        "keystone.resource.backends.sql_model": model,
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+    class Driver:
+        def update_project(self, project_id, project):
+            done.append(project["options"])
+
+    def now(_project_id):
+        done.append("read")
+        return {"p": {**options, SERIAL_OPTION: 8} if options else {}}
+
+    made = guard.Guard("me")
+    monkeypatch.setattr(guard, "options_of", now)
+    monkeypatch.setattr(made, "caller", lambda: caller)
+    monkeypatch.setattr(guard.time, "time", lambda: 0.001)
+    guard._count_changes(Driver, made)
+    if stored is None:
+        with pytest.raises(Refused, match="only an admin lifts a fence"):
+            Driver().update_project("p", option(cleanup_fence=None))
+        assert done == ["locked", "read"]
+    else:
+        Driver().update_project("p", option(cleanup_fence=None))
+        assert done == ["locked", "read", stored]
