@@ -297,7 +297,9 @@ SERVICE = Service(
             "nfvo/drivers/vim/openstack_driver.py (delete_vim_auth)",
             note="Tacker deletes the key of the credentials with its own user, from Barbican or from a file. It marks "
             "the VIM as deleted. The encrypted credentials (vimauths) stay. The resources in the VIM are not touched. "
-            "Tacker answers 500 for a VIM that does not exist.",
+            "Tacker answers 500 for a VIM that does not exist. After many deletes in a short time it may answer 500 to "
+            "every call for a while (QueuePool limit), because it gives database connections back late; the step is "
+            "then tried again.",
         ),
     ),
 )

@@ -193,7 +193,7 @@ def test_the_vims_of_a_project_that_keystone_has_deleted_are_found(further_admin
     assert ids(listed) == set(filled.ids["vim"])
     for name in ("vnf_instance", "vim"):
         swept = sweeps.delete(TYPES[name], further_sweeper.connection(write=True), definition)
-        assert (swept.outcome, swept.found) == (Outcome.CLEAR, FOUND[name])
+        assert (swept.outcome, swept.found) == (Outcome.CLEAR, FOUND[name]), swept
 
 
 @pytest.fixture(scope="module")

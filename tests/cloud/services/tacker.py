@@ -15,6 +15,9 @@ def service(site: Site) -> Service:
         "api_paste_config": site.venv / "etc/tacker/api-paste.ini",
         "api_workers": "0",
     }
+    # Tacker gives the connection of a request that deletes back only when Python's garbage collector runs. With the
+    # default of 50 it sometimes answers 500 (QueuePool limit) after some twenty deletes, to lists as well.
+    config["database"] |= {"max_overflow": "300"}
     config |= {
         "glance_store": {"filesystem_store_datadir": home / "packages"},  # by default in /var/lib/glance
         "vnf_package": {"vnf_package_csar_path": home / "packages"},
