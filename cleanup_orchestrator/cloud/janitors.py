@@ -51,8 +51,8 @@ OPTS = {
 _PREFIX = "cleanup-janitor-"
 #: Most password rules require upper and lower case letters, a digit and a symbol.
 _EACH_KIND = "Aa1!"
-#: Without these, rules of ``[security_compliance]`` in keystone.conf could lock the user out. Nobody changes the
-#: password of the user with its token.
+#: Without these, rules of ``[security_compliance]`` in keystone.conf could lock the user out. With ``lock_password``
+#: a token of the user cannot change its password.
 _OPTIONS = {
     "ignore_change_password_upon_first_use": True,
     "ignore_password_expiry": True,

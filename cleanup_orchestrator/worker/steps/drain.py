@@ -5,7 +5,6 @@ from __future__ import annotations
 from oslo_log import log
 
 from cleanup_orchestrator.core.facts import ProjectLocked
-from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -45,10 +44,7 @@ class Drain(StepRunner):
         """
         disabled = [c for c in self.context.store.changes(self.deletion.id) if c.type == drain.PROJECT_DISABLED]
         for change in disabled:
-            text = drain.undo(context.projects, context.project_id, change)
-            event = Event(EventType.DRAIN_UNDONE, f"{text}, to lock it anew", self.worker.name, {"type": change.type})
-            if not self.context.store.undone(self.step, change, event):
-                raise Stopped(f"step {self.step.name} is not held by this worker any more")
+            undo(self.context, context.projects, change)
         return bool(disabled)
 
     def _end_janitor(self, context: drain.DrainContext) -> None:
