@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: How often in a row a list by offset may repeat a page: Manila does so once for each further instance of a share.
 _SAME_PAGES = 50
 
+#: Pages without a row in succession after which a list counts as endless.
+MOST_EMPTY_PAGES = 100
+
 #: In :attr:`Rest.key` of a listing: the body itself is the list of rows (Aodh, Gnocchi).
 BODY = "(body)"
 
@@ -25,7 +28,9 @@ class Paging(StrEnum):
     """How a :class:`Rest` call follows the pages of a list."""
 
     NONE = "none"  #: the list has one page
-    LINKS = "links"  #: the query of ``<key>_links`` or ``next`` in the body, put over the original query
+    #: The query of ``<key>_links`` or ``next`` in the body, put over the original query. A page without rows ends the
+    #: list only if it has no link: a service may remove rows from a page after it has read the page.
+    LINKS = "links"
     #: As ``LINKS``, with a ``limit`` in the query. A full page without a link counts as cut short (Keystone).
     PAGES = "pages"
     OFFSET = "offset"  #: ``limit`` and ``offset``, until a page has no new rows (Barbican)
@@ -158,7 +163,7 @@ class Rest:
     def rows(self, connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         """Yield every row of the collection over all pages.
 
-        :raises BadAnswer: when the collection's key is missing or paging does not advance
+        :raises BadAnswer: when the collection's key is missing, paging does not advance, or too many pages are empty
         """
         path = fill(self.path, project)
         query = dict(fill(self.query, project))
@@ -169,7 +174,7 @@ class Rest:
             query["offset"] = 0
         seen_pages = set()
         before: Any = None
-        again = 0
+        again = empty = 0
         while True:
             body = self._request(connection, path, query, None, headers)
             page, about = self._page(body)
@@ -179,9 +184,12 @@ class Rest:
                 raise BadAnswer(f"{self!r} was cut short by the service's list limit")
             known = {row["id"] for row in before or () if "id" in row} if self.paging is Paging.OFFSET else set()
             yield from (row for row in page if not known or row.get("id") not in known)
-            if self.paging is Paging.NONE or not page:
+            if self.paging is Paging.NONE or not (page or link):
                 return
-            again = again + 1 if page == before else 0
+            empty = 0 if page else empty + 1
+            if empty > MOST_EMPTY_PAGES:
+                raise BadAnswer(f"{self!r} has no end: {MOST_EMPTY_PAGES} pages in succession are empty")
+            again = again + 1 if page and page == before else 0
             if again > (_SAME_PAGES if self.paging is Paging.OFFSET else 0):
                 # The service ignores the parameter that asks for the next page.
                 raise BadAnswer(f"{self!r} gave the same page twice")

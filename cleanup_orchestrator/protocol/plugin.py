@@ -28,13 +28,11 @@ from cleanup_orchestrator.plugins.base import (
     refuse,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.calls import MOST_EMPTY_PAGES
 from cleanup_orchestrator.protocol import calls, documents
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
-
-#: Pages without a row in succession after which a list counts as endless.
-_MOST_EMPTY = 100
 
 #: Why an orphan scan does not list a type.
 NO_LIST_OF_ALL = "the project resources protocol has no list of the resources of all projects"
@@ -72,7 +70,7 @@ class _Hooks:
             if marker is None:
                 return
             empty = 0 if rows else empty + 1
-            if marker in seen or empty > _MOST_EMPTY:
+            if marker in seen or empty > MOST_EMPTY_PAGES:
                 raise BadAnswer(f"{what} has no end: its pages repeat, or are empty")
             seen.add(marker)
             query["marker"] = marker

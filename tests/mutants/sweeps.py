@@ -350,9 +350,23 @@ MUTATIONS = (
     Mutation(
         "Only the first page of a list is read",
         PLUGIN_CALLS,
-        "if self.paging is Paging.NONE or not page:",
+        "if self.paging is Paging.NONE or not (page or link):",
         "if True:",
         tests("plugins/service_plugins"),
+    ),
+    Mutation(
+        "A page without rows ends a list whose link leads to more rows",
+        PLUGIN_CALLS,
+        "if self.paging is Paging.NONE or not (page or link):",
+        "if self.paging is Paging.NONE or not page:",
+        tests("plugins/declared_calls"),
+    ),
+    Mutation(
+        "Pages without rows are followed without end",
+        PLUGIN_CALLS,
+        "empty = 0 if page else empty + 1",
+        "empty = 0",
+        tests("plugins/declared_calls"),
     ),
     Mutation(
         "The owner filter is dropped from the second page on",

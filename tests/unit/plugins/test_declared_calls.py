@@ -1,5 +1,7 @@
 """Calls that a plugin declares instead of writing them: what is asked for, and what is no answer."""
 
+import dataclasses
+
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -33,6 +35,37 @@ def test_the_owner_filter_is_in_the_request_for_each_page():
 
     assert [row["id"] for row in listed(answer)] == ["1", "2"]
     assert asked == [("/things", {"project_id": "p"}), ("/things", {"project_id": "p", "marker": "1"})]
+
+
+#: What each page of a list has: its rows, and the marker of its link to the next page.
+PAGES_WITHOUT_ROWS = {
+    "the first": ([([], "1"), (["a"], None)], ["a"]),
+    "one between two others": ([(["a"], "1"), ([], "2"), (["b"], None)], ["a", "b"]),
+    "several in succession": ([([], "1"), ([], "2"), ([], "3"), (["a"], "4"), ([], "5"), (["b"], None)], ["a", "b"]),
+    "the last, to which a full page links": ([(["a"], "1"), ([], None)], ["a"]),
+    "the only one": ([([], None)], []),
+    "as many as a list may have": ([([], str(n)) for n in range(1, 101)] + [(["a"], None)], ["a"]),
+    "more than a list may have": ([([], str(n)) for n in range(1, 102)] + [(["a"], None)], BadAnswer),
+    "one that links to itself": ([(["a"], "1"), ([], "1")], BadAnswer),
+    "two that link to each other": ([([], "1"), ([], "2"), ([], "1")], BadAnswer),
+}
+
+
+@pytest.mark.parametrize("paging", ["links", "pages"])
+@pytest.mark.parametrize(("pages", "expected"), PAGES_WITHOUT_ROWS.values(), ids=list(PAGES_WITHOUT_ROWS))
+def test_a_page_without_rows_is_the_end_of_a_list_only_if_it_has_no_link(pages, expected, paging):
+    """A service that removes rows from a page after it has read the page answers with such a page."""
+
+    def answer(_method, _path, query, _body):
+        rows, marker = pages[int(query.get("marker", 0))]
+        return 200, {"things": [{"id": row} for row in rows], "next": marker and f"http://other/x?marker={marker}"}
+
+    call = dataclasses.replace(THINGS, paging=paging)
+    if expected is BadAnswer:
+        with pytest.raises(BadAnswer, match=r"no end|same page twice"):
+            listed(answer, call)
+    else:
+        assert [row["id"] for row in listed(answer, call)] == expected
 
 
 LISTS = Rest(
