@@ -7,6 +7,10 @@ Zaqar sends messages to the address or by mail to the recipient of a subscriptio
 the subscription is made. When a subscription or a queue is deleted, Zaqar calls nothing. The trust that Zaqar makes for
 a subscription (``trust+http``) stays after the subscription, and is deleted with the trusts of the project.
 
+A queue may appear again after its delete without a token: a message or a subscription that is posted to a pre-signed
+URL creates the queue (zaqar transport/middleware/auth.py, transport/wsgi/v2_0/messages.py). Zaqar keeps no record of
+these URLs, so that no call lists or withdraws them.
+
 No separate types: messages and claims cannot be used without their queue. They expire by themselves. Flavors and pools
 belong to the operator.
 """
@@ -145,10 +149,13 @@ SERVICE = Service(
         _named_type(
             "queue",
             list=_QUEUES,
-            source="GET, DELETE /v2/queues; zaqar transport/wsgi/v2_0/queues.py, storage/sqlalchemy/queues.py",
+            source="GET, DELETE /v2/queues; zaqar transport/wsgi/v2_0/queues.py, urls.py, messages.py, common/urls.py, "
+            "storage/sqlalchemy/queues.py",
             note="Its messages are deleted with it, and its claims expire. In Redis two internal keys of a queue stay "
             "(rank_counter, claims). Zaqar answers 204 to every delete, also to one of a queue that does not exist: "
-            "the list after the delete decides.",
+            "the list after the delete decides. A member may have created a pre-signed URL of a queue (policy "
+            "queues:share). Until the URL expires, a post to it creates the queue again without a token. No lock of a "
+            "project stops this. The URLs of all projects end when the operator sets another [signed_url] secret_key.",
         ),
         _named_type(
             "topic",

@@ -8,13 +8,14 @@ import shutil
 import subprocess
 
 import pytest
+import requests
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.message import SERVICE
 from tests.cloud.filler import fill
-from tests.cloud.fillings.message import zaqar
+from tests.cloud.fillings.message import CLIENT, zaqar
 from tests.support import sweeps
 
 CLOUD = ("zaqar",)
@@ -120,6 +121,35 @@ def test_a_delete_without_effect_is_no_success(further_admin, further_sweeper, t
     swept = sweeps.delete(wrong, further_sweeper.connection(filled.project_id, write=True), definition)
     assert swept.outcome is not Outcome.CLEAR
     assert {left.id for left in swept.leftovers} == set(filled.ids[type_.name])
+
+
+def test_a_pre_signed_url_makes_a_queue_again_without_a_token(further_admin, further_sweeper):
+    """No lock of a project stops it, because Zaqar does not ask Keystone. The next inventory finds the queue."""
+    filled = fill(further_admin, "message-signed", only=["message"])
+    rest, queue = zaqar(filled.connection), filled.first("queue")
+    asked = {"paths": ["messages"], "methods": ["POST"], "expires": "2099-01-01T00:00:00"}
+    signed = rest.call("POST", f"/queues/{queue}/share", asked)
+
+    def post(signature):
+        headers = CLIENT | {
+            "X-Project-ID": filled.project_id,
+            "URL-Signature": signature,
+            "URL-Expires": signed["expires"],
+            "URL-Methods": ",".join(signed["methods"]),
+            "URL-Paths": ",".join(signed["paths"]),
+        }
+        url = further_sweeper.cloud.site.url("zaqar") + signed["paths"][0]
+        return requests.post(url, json={"messages": [{"ttl": 3600, "body": "late"}]}, headers=headers, timeout=60)
+
+    swept = further_sweeper.delete(SERVICE, filled, **WITHOUT_TOPICS)
+    assert {result.outcome for result in swept.values()} == {Outcome.CLEAR}
+    assert further_sweeper.inventory(SERVICE, filled, **WITHOUT_TOPICS)["queue"].found == 0
+    assert post("no signature of this Zaqar").status_code == 404  # nor is one that an earlier secret_key made
+    assert further_sweeper.inventory(SERVICE, filled, **WITHOUT_TOPICS)["queue"].found == 0
+    assert post(signed["signature"]).status_code == 201
+    found = further_sweeper.inventory(SERVICE, filled, **WITHOUT_TOPICS)["queue"]
+    assert [left.id for left in found.leftovers] == [queue]
+    assert further_sweeper.delete(SERVICE, filled, **WITHOUT_TOPICS)["queue"].outcome is Outcome.CLEAR
 
 
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
