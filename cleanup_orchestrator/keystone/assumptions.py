@@ -50,6 +50,8 @@ def check() -> None:
     ]
     driver = apis.resource_api.driver
     lacks += [] if _is_ours(type(driver), "update_project") else ["a resource driver whose fences are counted"]
+    if not _is_ours(type(apis.oauth_api.driver), "authorize_request_token"):
+        lacks.append("an OAuth1 driver whose authorizations are checked")
     parts = {
         "the tokens": (TokenModel(), _TOKEN),
         "the resource driver": (driver, _DRIVER),

@@ -218,6 +218,10 @@ class Guard:
         if credential.get("user_id") in {self._user_id, *(fence.janitor_id for fence in read_fences().values())} - {""}:
             _refuse(Refusal(403, _NO_CREDENTIAL))
 
+    def authorization(self, user_id: str) -> None:
+        """Check an authorization of OAuth1: the consumer gets a credential of the user who gives it."""
+        self.credential({"user_id": user_id})
+
     def trust(self, trust: Mapping[str, Any]) -> None:
         """Check a new trust.
 
@@ -286,6 +290,7 @@ def install(user_id: str) -> None:
     from keystone.application_credential.core import Manager as ApplicationCredentials
     from keystone.assignment.core import Manager as Assignments
     from keystone.credential.core import Manager as Credentials
+    from keystone.oauth1.backends.sql import OAuth1
     from keystone.resource.backends.sql import Resource
     from keystone.resource.core import Manager as Projects
     from keystone.trust.core import Manager as Trusts
@@ -304,6 +309,7 @@ def install(user_id: str) -> None:
         (Credentials, "update_credential", guard.credential, ("credential",)),
         (ApplicationCredentials, "create_application_credential", guard.credential, ("application_credential",)),
         (Trusts, "create_trust", guard.trust, ("trust",)),
+        (OAuth1, "authorize_request_token", guard.authorization, ("user_id",)),  # the driver: its manager has no such
     )
     for owner, name, check, parameters in checks:
         _check_before(owner, name, check, parameters)

@@ -14,6 +14,7 @@ import random
 import secrets
 import threading
 import time
+import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,7 +33,7 @@ from cleanup_orchestrator.keystone.protocol import (
     SERIAL_OPTION,
 )
 from tests.cloud.conftest import free_port_base
-from tests.cloud.flows import until_known
+from tests.cloud.flows import oauth1_header, until_known
 from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.orchestrator import Orchestrator
 
@@ -278,6 +279,16 @@ def test_keystone_itself_compares_the_serial_before_the_final_delete(world, chan
     assert world.own.call("DELETE", f"/projects/{project_id}", **headers).status_code == status
 
 
+def oauth1_request(world: World, project_id: str) -> str:
+    """Have a new consumer of OAuth1 ask for access to a project; return the ID of the request token."""
+    made = world.cloud.admin.call("POST", "/OS-OAUTH1/consumers", {"consumer": {"description": "x"}})["consumer"]
+    url = f"{world.cloud.auth_url}/OS-OAUTH1/request_token"
+    headers = {"Authorization": oauth1_header(url, made["id"], made["secret"]), "Requested-Project-Id": project_id}
+    answer = requests.post(url, headers=headers, timeout=60)
+    assert answer.status_code == 201, answer.text
+    return urllib.parse.parse_qs(answer.text)["oauth_token"][0]
+
+
 def test_no_credential_outlives_the_token_of_the_orchestrator(world):
     """A service that got its token can make no other way to log in of it."""
     project_id, _ = world.project()
@@ -301,7 +312,13 @@ def test_no_credential_outlives_the_token_of_the_orchestrator(world):
     }
     for url, (path, body) in itertools.product(world.cloud.keystone_urls, bodies.items()):
         assert world.own.call("POST", path, body, url).status_code == 403, path
+    requested = oauth1_request(world, project_id)
+    authorized = {"roles": [{"id": world.roles["member"]}]}
+    for url in world.cloud.keystone_urls:
+        assert world.own.call("PUT", f"/OS-OAUTH1/authorize/{requested}", authorized, url).status_code == 403
     # Others make theirs as before.
+    world.cloud.admin.call("PUT", f"/projects/{project_id}/users/{world.admin.id}/roles/{world.roles['member']}")
+    assert world.admin.call("PUT", f"/OS-OAUTH1/authorize/{requested}", authorized).status_code == 200
     mine = {"application_credential": {"name": "mine"}}
     assert world.admin.call("POST", f"/users/{world.admin.id}/application_credentials", mine).status_code == 201
 

@@ -25,6 +25,7 @@ def keystone(monkeypatch):
     driver = api(("update_project", *assumptions._DRIVER))
     apis = {name: api(names) for name, names in assumptions._WRAPPED.items()}
     apis["resource_api"].driver = driver
+    apis["oauth_api"] = types.SimpleNamespace(driver=api(["authorize_request_token"]))
     token = type("TokenModel", (), dict.fromkeys(assumptions._TOKEN))
     modules = {
         "keystone": {},
@@ -76,6 +77,12 @@ def test_the_driver_must_have_what_the_hook_calls(keystone, name):
 def test_the_driver_must_count_the_fences(keystone):
     type(keystone.driver).update_project = method(ours=False)
     with pytest.raises(assumptions.Unsupported, match="fences are counted"):
+        assumptions.check()
+
+
+def test_the_driver_of_oauth1_must_check_authorizations(keystone):
+    type(keystone.apis["oauth_api"].driver).authorize_request_token = method(ours=False)
+    with pytest.raises(assumptions.Unsupported, match="authorizations are checked"):
         assumptions.check()
 
 

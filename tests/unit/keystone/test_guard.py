@@ -249,6 +249,7 @@ class Refused(Exception):
     [("me", False, False), ("janitor", False, True), ("u", True, True), ("", True, True), (None, True, True)],
 )
 def test_for_whom_credentials_and_trusts_are_made(monkeypatch, user_id, credential, trust):
+    """An authorization of OAuth1 is a credential."""
     errors = types.SimpleNamespace(ForbiddenNotSecurity=Refused, Conflict=Refused)
     monkeypatch.setitem(sys.modules, "keystone", types.SimpleNamespace(exception=errors))
     monkeypatch.setattr(guard, "read_fences", lambda: {"p": Fenced(D, "janitor"), "q": Fenced(OTHER_D)})
@@ -262,6 +263,7 @@ def test_for_whom_credentials_and_trusts_are_made(monkeypatch, user_id, credenti
         return True
 
     assert passes(made.credential, {"user_id": user_id}) is credential
+    assert passes(made.authorization, user_id) is credential
     assert passes(made.trust, {"trustor_user_id": user_id}) is trust
 
 
