@@ -358,6 +358,20 @@ MUTATIONS = (
         GUARDED,
     ),
     Mutation(
+        "The options of a domain's projects are not read",
+        GUARD,
+        "query.filter(own | (Project.domain_id == project_id))",
+        "query.filter(own)",
+        GUARDED,
+    ),
+    Mutation(
+        "OAuth1 is authorized for a user that fences do not stop",
+        GUARD,
+        'self.credential({"user_id": user_id})',
+        "pass",
+        GUARDED,
+    ),
+    Mutation(
         "An admin may set a fence",
         GUARD,
         'wanted.get(protocol.FENCE_OPTION, "") is None and changed',

@@ -5,8 +5,10 @@ import sys
 import types
 
 import pytest
+import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import orm
 
 from cleanup_orchestrator.keystone import guard
 from cleanup_orchestrator.keystone.assumptions import Unsupported
@@ -17,6 +19,7 @@ from cleanup_orchestrator.keystone.protocol import (
     FENCE_OPTION,
     FINAL_HEADER,
     JANITOR_OPTION,
+    OPTION_IDS,
     SERIAL_HEADER,
     SERIAL_OPTION,
 )
@@ -265,6 +268,62 @@ def test_for_whom_credentials_and_trusts_are_made(monkeypatch, user_id, credenti
     assert passes(made.credential, {"user_id": user_id}) is credential
     assert passes(made.authorization, user_id) is credential
     assert passes(made.trust, {"trustor_user_id": user_id}) is trust
+
+
+# ---------------------------------------------------------------------------------------------------- the options
+class Base(orm.DeclarativeBase):
+    """The tables of Keystone, with the columns that are read."""
+
+
+class Project(Base):
+    __tablename__ = "project"
+    id: orm.Mapped[str] = orm.mapped_column(primary_key=True)
+    domain_id: orm.Mapped[str]
+
+
+class ProjectOption(Base):
+    __tablename__ = "project_option"
+    project_id: orm.Mapped[str] = orm.mapped_column(primary_key=True)
+    option_id: orm.Mapped[str] = orm.mapped_column(primary_key=True)
+    option_value: orm.Mapped[object] = orm.mapped_column(sqlalchemy.JSON)
+
+
+@pytest.fixture
+def database(monkeypatch):
+    """Two domains; each has a fenced project and one without a fence. Another package's option is in each project."""
+    engine = sqlalchemy.create_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    projects = {"d": "no domain", "fenced": "d", "free": "d", "e": "no domain", "other": "e", "other free": "e"}
+    options = {"fenced": FENCED, "other": {FENCE_OPTION: OTHER_D}, "e": {JANITOR_OPTION: "j"}}
+    with orm.Session(engine) as session, session.begin():
+        for id_, domain_id in projects.items():
+            session.add(Project(id=id_, domain_id=domain_id))
+            session.add(ProjectOption(project_id=id_, option_id="IMMU", option_value=True))
+            for name, value in options.get(id_, {}).items():
+                session.add(ProjectOption(project_id=id_, option_id=OPTION_IDS[name], option_value=value))
+    models = types.SimpleNamespace(Project=Project, ProjectOption=ProjectOption)
+    common = types.SimpleNamespace(sql=types.SimpleNamespace(session_for_read=lambda: orm.Session(engine)))
+    monkeypatch.setitem(sys.modules, "keystone.common", common)
+    monkeypatch.setitem(sys.modules, "keystone.resource.backends.sql_model", models)
+    yield
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("project_id", "domain", "expected"),
+    [
+        ("fenced", False, {"fenced": FENCED}),
+        ("fenced", True, {"fenced": FENCED}),
+        ("free", True, {}),
+        ("d", False, {}),
+        ("d", True, {"fenced": FENCED}),
+        ("e", False, {"e": {JANITOR_OPTION: "j"}}),
+        ("e", True, {"e": {JANITOR_OPTION: "j"}, "other": {FENCE_OPTION: OTHER_D}}),
+        ("unknown", True, {}),
+    ],
+)
+def test_the_options_of_a_domain_are_those_of_its_projects_too(database, project_id, domain, expected):
+    assert guard.options_of(project_id, domain) == expected
 
 
 # --------------------------------------------------------------------------------------------------- the wrapping
