@@ -182,7 +182,8 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             return _OK
         return _warning(
             "[drain] token_cache_time is 0: an inventory counts as final right after the lock. Use 0 only if no "
-            "service of the cloud caches tokens ([keystone_authtoken] token_cache_time = -1 in each)"
+            "service of the cloud caches tokens ([keystone_authtoken] token_cache_time = -1 in each) or secrets of the "
+            "S3 API (secret_cache_duration = 0 of Swift's s3token)"
         )
 
     def _notifications(self) -> upgradecheck.Result:

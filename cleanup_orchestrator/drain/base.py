@@ -62,8 +62,10 @@ OPTS = {
             "token_cache_time",
             default=300,
             min=0,
-            help="The longest [keystone_authtoken] token_cache_time of any service of the cloud, in seconds. An "
-            "inventory counts as final only if this time has passed since the drain.",
+            help="The longest time for which a service of the cloud accepts a token or a secret without asking "
+            "Keystone again, in seconds. This is the highest value of [keystone_authtoken] token_cache_time of all "
+            "services and of secret_cache_duration of Swift's s3token. An inventory counts as final only if this time "
+            "has passed since the drain.",
         ),
         cfg.StrOpt(
             "inherited_grants",

@@ -168,6 +168,8 @@ def test_a_drain_driver_that_is_not_there(url, check):
 def test_no_settling_time_is_a_warning(url, check):
     code, failures = check(url, drain="token_cache_time = 0")
     assert (code, list(failures)) == (1, ["Settling time"])
+    assert "[keystone_authtoken] token_cache_time = -1" in failures["Settling time"]
+    assert "secret_cache_duration = 0" in failures["Settling time"]  # the S3 API of Swift has a cache of its own
 
 
 def test_a_notification_driver_that_is_not_there_is_a_warning(url, check):
