@@ -51,7 +51,12 @@ class Scene:
     def until_it_deletes(self, *projects):
         """Wait until deletes of the projects reach the cloud, and go on."""
         since = self.now()
-        wait("deletes", lambda: len(self.destructive(since, *projects)) >= 3, 120, 0.1)
+
+        def deletes():
+            self.chaos.end_windows(())  # without effect once the windows are over
+            return len(self.destructive(since, *projects)) >= 3
+
+        wait("deletes", deletes, 120, 0.1)
 
     def measure(self, what, act, *projects):
         """Carry out an action that ends deletes.
