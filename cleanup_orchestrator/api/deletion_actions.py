@@ -45,8 +45,9 @@ CANCEL = Action(policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelli
 RESTORE = Action(policies.RESTORE, Status.CANCELLING, "not_restorable", "restoring")
 
 
-#: Returns a deletion after a change, with its journal line; takes the deletion, its steps, and the database's time.
-Change = Callable[[Deletion, Sequence[Step], datetime.datetime], tuple[Deletion, Event]]
+#: Returns a deletion after a change, with its journal line, or ``None`` if there is nothing to change. It takes the
+#: deletion, its steps, and the database's time.
+Change = Callable[[Deletion, Sequence[Step], datetime.datetime], tuple[Deletion, Event] | None]
 
 
 class DeletionActions(DeletionHandlers):
@@ -101,7 +102,8 @@ class DeletionActions(DeletionHandlers):
             text = f"approved by {_who(req)} ({given.needed}, {given.resources} resources): {reason}"
             return after, user_event(req, EventType.DELETION_APPROVED, text, given.to_dict())
 
-        LOG.warning("%s", self._changed(req, policies.APPROVE, deletion_id, approved).message)
+        if event := self._changed(req, policies.APPROVE, deletion_id, approved):
+            LOG.warning("%s", event.message)
         resp.status = 202
         return self._shown(req, deletion_id)
 
@@ -193,23 +195,27 @@ class DeletionActions(DeletionHandlers):
         :raises ApiError: 403; 404; 409
         """
 
-        def moved(d: Deletion, _steps: Sequence[Step], now: datetime.datetime) -> tuple[Deletion, Event]:
+        def moved(d: Deletion, _steps: Sequence[Step], now: datetime.datetime) -> tuple[Deletion, Event] | None:
             if action is RETRY and transitions.hurried(d):
-                return _tried_now(req, d, now)
+                return None if transitions.hurried_lately(d, now) else _tried_now(req, d, now)
             return self._moved(req, d, action, now)
 
-        LOG.info("%s", self._changed(req, action.rule, deletion_id, moved).message)
+        if event := self._changed(req, action.rule, deletion_id, moved):
+            LOG.info("%s", event.message)
 
-    def _changed(self, req: webob.Request, rule: str, deletion_id: str, make: Change) -> Event:
+    def _changed(self, req: webob.Request, rule: str, deletion_id: str, make: Change) -> Event | None:
         """Save what ``make`` returns, have an engine look at it, and return the journal line.
 
-        If an engine or a worker writes at the same time, it is made anew, with all checks.
+        If ``make`` returns ``None``, nothing is written, and there is no line. If an engine or a worker writes at the
+        same time, it is made anew, with all checks.
 
         :raises ApiError: 403; 404; 409
         """
         for _ in range(TRIES):
             d, steps, now = self._load(req, rule, deletion_id)
-            after, event = make(d, steps, now)
+            if (made := make(d, steps, now)) is None:
+                return None
+            after, event = made
             try:
                 self._context.store.save(d, after, (), [event])
             except storage.Conflict:

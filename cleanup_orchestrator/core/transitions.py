@@ -70,6 +70,9 @@ WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
 RESTING = frozenset(Status) - LIVE - FINAL
 
 
+#: The shortest time between two retries of a live deletion that both end its waiting times.
+HURRY_INTERVAL = datetime.timedelta(seconds=10)
+
 #: Conditions of the lock. A deletion that ends without removing the project has undone the lock.
 _OF_LOCK = frozenset({ConditionType.DRAINED, ConditionType.SETTLED})
 #: Conditions that only a live deletion has.
@@ -111,6 +114,15 @@ def retryable(deletion: Deletion) -> bool:
 def hurried(deletion: Deletion) -> bool:
     """Whether a retry does not begin a new attempt, and only ends the waiting times of the present one."""
     return deletion.status in LIVE and deletion.status is not S.CANCELLING
+
+
+def hurried_lately(deletion: Deletion, now: datetime.datetime) -> bool:
+    """Whether the waiting times ended so lately that a retry of a live deletion has no effect.
+
+    Each such retry writes to the journal and has services called again, so that their number has to have a limit.
+    """
+    at = deletion.retry_now_at
+    return at is not None and at <= now < at + HURRY_INTERVAL
 
 
 def forcible(deletion: Deletion) -> bool:

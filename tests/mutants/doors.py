@@ -201,6 +201,13 @@ MUTATIONS = (
         tests("functional/test_api/test_api_ranks"),
     ),
     Mutation(
+        "Each retry of a deletion under way has services called again",
+        "cleanup_orchestrator/api/deletion_actions.py",
+        "return None if transitions.hurried_lately(d, now) else _tried_now(req, d, now)",
+        "return _tried_now(req, d, now)",
+        tests("functional/test_api/test_api_deletions"),
+    ),
+    Mutation(
         "Domain managers may force a deletion",
         POLICIES,
         '("DELETE", "/v1/projects/{id}/force"),\n        who=ADMIN,',

@@ -152,6 +152,27 @@ def test_retry_of_a_deletion_under_way_ends_its_waiting_times_and_nothing_else(a
     assert "manager-id" not in any_site.store.askers(after)  # it asks for nothing that needs an approval
 
 
+def test_many_retries_of_a_deletion_under_way_have_the_effect_of_one(any_site):
+    """Each one wrote a journal line, and had everything that waits tried again."""
+    made = any_site.ask(mode="cascade")
+    any_site.bus.casts.clear()
+    barrier = threading.Barrier(4)
+
+    def retry(_):
+        barrier.wait()
+        return [any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status for _ in range(3)]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(retry, range(4))) == [[202] * 3] * 4
+    assert [event.type for event in journal(any_site, made["id"])] == ["deletion.accepted", "deletion.retried_now"]
+    assert any_site.bus.casts == [made["id"]]
+    before = any_site.store.get(made["id"])
+    earlier = before.retry_now_at - transitions.HURRY_INTERVAL
+    before = any_site.store.save(before, dataclasses.replace(before, retry_now_at=earlier))
+    assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
+    assert any_site.store.get(made["id"]).retry_now_at > before.retry_now_at
+
+
 def test_of_two_retries_at_once_the_second_has_the_new_attempt_tried_at_once(any_site, monkeypatch):
     """It was refused with the sentence that the deletion, which was accepted again, had ended for good."""
     made = any_site.ask(mode="cascade")

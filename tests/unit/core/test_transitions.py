@@ -1,6 +1,7 @@
 """The table of legal moves."""
 
 import dataclasses
+import datetime
 import itertools
 
 import pytest
@@ -17,6 +18,7 @@ from cleanup_orchestrator.core.transitions import (
     IllegalMove,
     cancellable,
     hurried,
+    hurried_lately,
     move,
     retryable,
 )
@@ -72,6 +74,21 @@ def test_a_resting_or_live_deletion_can_be_retried(status):
     live = status in LIVE and status is not S.CANCELLING
     assert retryable(deletion(status=status)) == (status in RESTING or live)
     assert hurried(deletion(status=status)) == live
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lately"),
+    [
+        (None, False),
+        (0, True),
+        (9.999, True),
+        (10, False),
+        (-1, False),  # the clock was set back
+    ],
+)
+def test_a_retry_of_a_live_deletion_has_an_effect_ten_seconds_after_the_last_one(seconds, lately):
+    at = None if seconds is None else T0 - datetime.timedelta(seconds=seconds)
+    assert hurried_lately(deletion(retry_now_at=at), T0) is lately
 
 
 def test_a_retry_forgets_what_the_last_attempt_proved():
