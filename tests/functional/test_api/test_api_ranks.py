@@ -68,6 +68,18 @@ def test_a_deletion_is_of_the_admin_who_retried_it_and_so_is_what_is_below(site)
     assert {d["status"] for d in site.get("/v1/deletions").json["deletions"]} == {"accepted"}
 
 
+def test_a_refused_cancel_of_a_tree_stops_none_of_it(site, monkeypatch):
+    """The deletion that only an admin may stop is the last one in the order in which they would be stopped."""
+    monkeypatch.setitem(site.keystone.projects, "child-0", {**site.keystone.projects["child-1"], "id": "child-0"})
+    root = site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
+    of = {d["project_id"]: d["id"] for d in site.get("/v1/deletions").json["deletions"]}
+    assert of.keys() == {"parent", "child-0", "child-1", "child-2"}
+    failed(site, of["child-0"])
+    assert site.post(f"/v1/deletions/{of['child-0']}/retry", token=ks.ADMIN).status == 202
+    assert refused(stop(site, root, "cancel", ks.MANAGER))
+    assert {site.store.get(id_).status for id_ in of.values()} == {Status.ACCEPTED}
+
+
 def test_a_manager_may_retry_the_deletion_of_an_admin_which_stays_the_admins(site):
     id_ = site.ask(token=ks.ADMIN)["id"]
     failed(site, id_)
