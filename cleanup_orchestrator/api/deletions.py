@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pecan
@@ -19,6 +19,7 @@ from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, selections, views
 from cleanup_orchestrator.api.deletion import (
     NAMED,
+    TRIES,
     DeletionHandlers,
     forbidden,
     href,
@@ -27,11 +28,12 @@ from cleanup_orchestrator.api.deletion import (
     user_event,
     with_rank,
 )
+from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
+from cleanup_orchestrator.core import approvals, transitions
 from cleanup_orchestrator.core import tally as tallies
-from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, Tally, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
@@ -43,6 +45,9 @@ _PLAIN = (
     *("mode", "project_id", "project_name", "domain_id", "user_id", "user_name"),
     *("origin", "parent_deletion_id"),
 )
+#: The records of a request with their first journal lines, by project, deepest first.
+Wanted = Mapping[str, tuple[Deletion, Event]]
+
 _TIMES = ("created_since", "created_until", "changed_since")
 
 
@@ -53,7 +58,8 @@ class Deletions(DeletionHandlers):
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
         """Record a request for the deletion of a project.
 
-        If the same deletion is under way, return that one.
+        If the same deletion is under way, return that one. An admin's request for it is recorded, so that it is the
+        admin's deletion.
 
         :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
             404 project_not_found, plan_not_found; 409 project_has_children, subtree_too_large, project_has_liens,
@@ -82,34 +88,82 @@ class Deletions(DeletionHandlers):
         wanted = self._tree(req, body, project, below, {"mode": mode, **limits})
         if not body.get("dry_run", False):  # a lien that is recorded later holds the deletion before its first delete
             self._refuse_liens(req, wanted)
-        root, request_limits = wanted[project.id][0], self._limits(req)
-        while wanted:
-            try:
-                self._context.store.create_all(tuple(wanted.values()), TASKS, request_limits)
-                break
-            except storage.TooManyDeletions as many:
-                made = self._context.store.live(project.id)
-                if made is None or not _same_request(made, root, True):
-                    raise limit_reached(many) from None
-                root, wanted = made, {}
-            except storage.AlreadyUnderWay as other:
-                made = other.existing
-                if not _same_request(made, root, made.project_id == project.id):
-                    raise under_way(made) from None
-                if made.project_id == project.id:
-                    root, wanted = made, {}
-                else:  # its parent deletion learns from Keystone when the project is gone
-                    wanted = _without(wanted, made.project_id)
-        for record, event in wanted.values():
+        root, recorded = self._record(req, project.id, wanted)
+        for record, event in recorded.values():
             our_log.about(record.id, record.project_id)
             LOG.info("accepted: %s", event.message)
             self._cast(record.id)
-        if not wanted:
+        if not recorded:
             self._cast(root.id)
         our_log.about(root.id, project.id)
         resp.status = 202
         resp.headers["Location"] = href(req, root.id)
         return self._shown(req, root.id)
+
+    def _record(self, req: webob.Request, project_id: str, wanted: Wanted) -> tuple[Deletion, Wanted]:
+        """Record the wanted deletions that are not under way, and an admin's request for those that are.
+
+        :returns: the deletion of the requested project, and what was recorded anew
+        :raises ApiError: 409 deletion_under_way, conflict; 429 deletion_limit_reached
+        """
+        for _ in range(TRIES):
+            try:
+                return self._recorded(req, project_id, wanted)
+            except storage.Conflict:  # one that was under way has ended, or is being cancelled
+                continue
+        raise changes_too_fast()
+
+    def _recorded(self, req: webob.Request, project_id: str, wanted: Wanted) -> tuple[Deletion, Wanted]:
+        """Do what :meth:`_record` does, once.
+
+        :raises ApiError: 409 deletion_under_way; 429 deletion_limit_reached
+        :raises Conflict: when one that was under way has ended, or is being cancelled
+        """
+        root, left, limits = wanted[project_id][0], wanted, self._limits(req)
+        again: list[tuple[Deletion, Event]] = []
+        while True:
+            try:
+                if left or again:
+                    self._context.store.create_all(tuple(left.values()), TASKS, limits, again)
+                return root, left
+            except storage.TooManyDeletions as many:
+                made = self._context.store.live(project_id)
+                if made is None or not _same_request(made, root, True):
+                    raise limit_reached(many) from None
+            except storage.AlreadyUnderWay as other:
+                made = other.existing
+                if not _same_request(made, root, made.project_id == project_id):
+                    raise under_way(made) from None
+            if made.project_id == project_id:
+                root, left, again = made, {}, self._again(req, wanted, self._under_way(wanted, made))
+            else:  # its parent deletion learns from Keystone when the project is gone
+                left, again = _without(left, made.project_id), [*self._again(req, wanted, [made]), *again]
+
+    def _again(self, req: webob.Request, wanted: Wanted, met: Iterable[Deletion]) -> list[tuple[Deletion, Event]]:
+        """Return deletions under way that an admin requests again, each with the journal line of the request."""
+        found = []
+        for d in met:
+            if self._context.enforcer.may_about(req.context, policies.CANCEL_OF_ADMIN, d):
+                _record, event = wanted[d.project_id]
+                data = {**event.data, approvals.BY_ADMIN: True}
+                found.append((d, dataclasses.replace(event, message=f"requested again: {event.message}", data=data)))
+        return found
+
+    def _under_way(self, wanted: Wanted, root: Deletion) -> list[Deletion]:
+        """Return the deletion of a tree, and those of its projects that are under way as wanted but not below it."""
+        found, page = [root], storage.Page(len(wanted))
+        live = {d.project_id: d for d in self._context.store.list(page, live_project_id=list(wanted))}
+        covered = {root.id}
+        for project_id in reversed(tuple(wanted)):
+            d = live.get(project_id)
+            if d is None or project_id == root.project_id:
+                continue
+            if d.parent_deletion_id not in covered:
+                if not _same_request(d, root, False):
+                    continue
+                found.append(d)
+            covered.add(d.id)
+        return found
 
     def _tree(
         self,
@@ -118,7 +172,7 @@ class Deletions(DeletionHandlers):
         project: Project,
         below: Sequence[tuple[str, str]],
         fields: Mapping[str, Any],
-    ) -> dict[str, tuple[Deletion, Event]]:
+    ) -> Wanted:
         """Return the records to create, by project, deepest first.
 
         Each record names the deletion of its parent project.
@@ -273,7 +327,7 @@ def _has_children(children: Sequence[str]) -> ApiError:
     return ApiError(409, "project_has_children", text, children=list(children))
 
 
-def _without(wanted: Mapping[str, tuple[Deletion, Event]], project_id: str) -> dict[str, tuple[Deletion, Event]]:
+def _without(wanted: Wanted, project_id: str) -> Wanted:
     """Return the records of a tree without one that is not created.
 
     The records below it name the deletion above it, so that a cancel of the tree reaches them.

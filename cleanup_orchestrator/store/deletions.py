@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step, StepKind
-from cleanup_orchestrator.core.transitions import LIVE, WORKING
+from cleanup_orchestrator.core.transitions import LIVE, WORKING, hurried
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time, new_id
@@ -27,7 +27,7 @@ from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandon_leftovers
 from cleanup_orchestrator.store.paging import Page, paged
-from cleanup_orchestrator.store.plans import cascades_before, in_order
+from cleanup_orchestrator.store.plans import cascades_before, in_order, of_admin
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
 from cleanup_orchestrator.store.queue import next_ones, queue_before
 from cleanup_orchestrator.store.request_limits import check_requests
@@ -88,6 +88,7 @@ class Deletions(Repository):
         wanted: Sequence[tuple[Deletion, Event]],
         kinds: Iterable[StepKind],
         limits: RequestLimits = UNLIMITED,
+        again: Sequence[tuple[Deletion, Event]] = (),
     ) -> tuple[Deletion, ...]:
         """Record new deletions, all or none.
 
@@ -95,10 +96,13 @@ class Deletions(Repository):
         times.
 
         :param limits: those that the requester is under
+        :param again: deletions under way that an admin requests again, those above first, each with the journal line.
+            It is written unless an admin has requested the deletion, or one above it, before
         :raises AlreadyUnderWay: when one of the projects has a live deletion
         :raises TooManyDeletions: when a limit is reached
+        :raises Conflict: when one of ``again`` has ended or is being cancelled
         """
-        made = self._create_all(wanted, tuple(kinds), limits)
+        made = self._create_all(wanted, tuple(kinds), limits, again)
         for deletion in made:
             self._database.listeners.deletion_saved(None, deletion)
         return made
@@ -106,14 +110,18 @@ class Deletions(Repository):
     @retry_transient
     @retry_duplicate  # the deletion that was in the way may have ended before it is read
     def _create_all(
-        self, wanted: Sequence[tuple[Deletion, Event]], kinds: tuple[StepKind, ...], limits: RequestLimits
+        self,
+        wanted: Sequence[tuple[Deletion, Event]],
+        kinds: tuple[StepKind, ...],
+        limits: RequestLimits,
+        again: Sequence[tuple[Deletion, Event]],
     ) -> tuple[Deletion, ...]:
         made = []
         try:
             with self._database.begin() as c:
-                if limits != UNLIMITED or any(approvals.counts(deletion) for deletion, _event in wanted):
+                if (wanted and limits != UNLIMITED) or any(approvals.counts(deletion) for deletion, _event in wanted):
                     in_order(c)
-                if limits != UNLIMITED:
+                if wanted and limits != UNLIMITED:
                     check_requests(c, wanted[0][0], limits)
                 now = database_time(c)
                 for deletion, event in wanted:
@@ -127,6 +135,8 @@ class Deletions(Repository):
                     c.execute(t.steps.insert(), rows)
                     write_journal(c, deletion.id, now, [event])
                     made.append(deletion)
+                for deletion, event in again:
+                    _request_again(c, deletion.id, event)
         except sa_exc.IntegrityError:
             for deletion, _event in wanted:
                 if existing := self.live(deletion.project_id):
@@ -322,6 +332,21 @@ def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime, plac
     if deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING:
         deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now, places))
     return guard.with_holds(c, deletion, now)
+
+
+def _request_again(c: Connection, deletion_id: str, event: Event) -> None:
+    """Write the journal line of an admin who requests a deletion under way, unless an admin has requested it before.
+
+    The deletion gets another version, so that neither a cancel nor an approval that was decided before is saved.
+
+    :raises Conflict: when the deletion has ended or is being cancelled
+    """
+    deletion, _steps, now = queries.load_locked(c, deletion_id)
+    if not hurried(deletion):
+        raise Conflict(f"deletion {deletion_id} became {deletion.status} meanwhile")
+    if not of_admin(c, deletion):
+        _write_deletion(c, deletion, dataclasses.replace(deletion, updated_at=now))
+        write_journal(c, deletion_id, now, [event])
 
 
 def _write_deletion(c: Connection, before: Deletion, after: Deletion) -> Deletion:

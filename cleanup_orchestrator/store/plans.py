@@ -66,7 +66,7 @@ class Plans(Repository):
     def of_admin(self, deletion: Deletion) -> bool:
         """Return whether an admin requested a deletion or one above it; see :func:`approvals.of_admin`."""
         with self._database.read() as c:
-            return any(approvals.of_admin(lines) for _one, lines in _requests(c, deletion))
+            return of_admin(c, deletion)
 
     @retry_transient
     def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, Counted]]:
@@ -89,6 +89,14 @@ def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
     See :func:`approvals.askers`.
     """
     return frozenset().union(*(approvals.askers(one, lines) for one, lines in _requests(c, deletion)))
+
+
+def of_admin(c: Connection, deletion: Deletion) -> bool:
+    """Return whether an admin requested a deletion or one above it.
+
+    See :func:`approvals.of_admin`.
+    """
+    return any(approvals.of_admin(lines) for _one, lines in _requests(c, deletion))
 
 
 def _requests(c: Connection, deletion: Deletion) -> Iterator[tuple[Deletion, list[Event]]]:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 import cleanup_orchestrator
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.actions import Applied
+from cleanup_orchestrator.core.approvals import BY_ADMIN
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.facts import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
@@ -220,6 +221,27 @@ def created_twice(scene):
     assert scene.store.live("another") is None, "all of them or none"
 
 
+def requested_again_twice(scene):
+    """The first admin's line counts, and what was decided before it is not saved."""
+    old = scene.store.get(scene.record.id)
+    admin = Event("deletion.accepted", "requested again", "admin", {BY_ADMIN: True})
+    for _ in range(2):
+        assert scene.store.create_all((), TASKS, again=[(old, admin)]) == ()
+    assert [row.event for row in scene.store.events(old.id, 10) if row.event.data.get(BY_ADMIN)] == [admin]
+    with pytest.raises(Conflict):
+        scene.store.save(old, dataclasses.replace(old, message="of a zombie"))
+
+
+def requested_again_after_a_cancel(scene):
+    """All of the request or nothing."""
+    scene.cancelled()
+    before = scene.everything()
+    wanted = [(deletion(id=str(uuid.uuid4()), project_id="another"), EVENT)]
+    with pytest.raises(Conflict):
+        scene.store.create_all(wanted, TASKS, again=[(scene.record, EVENT)])
+    assert scene.everything() == before
+
+
 def asked_with_an_old_lease(scene):
     """Shares of the rate limits: each has a separate lease, which ends by the time of the database."""
     ask = rate_limits.Request("zombie", rate_limits.Limits(0, 1, 0), calls=1, wanted=1)
@@ -397,7 +419,7 @@ OTHERS = {
     "save": (saved_with_an_old_version, saved_with_an_old_step, saved_after_a_result, saved_after_an_intent),
     "decide": (decided_with_an_old_step, decided_with_old_steps),
     "create": (created_twice,),
-    "create_all": (created_twice,),
+    "create_all": (created_twice, requested_again_twice, requested_again_after_a_cancel),
     "acquire_permits": (asked_with_an_old_lease,),
     "pause_calls": (paused_for_shorter,),
     "add_lien": (removed_twice,),

@@ -194,6 +194,20 @@ MUTATIONS = (
         tests("functional/test_api/test_api_ranks"),
     ),
     Mutation(
+        "A manager stops a deletion that an admin has requested as well",
+        "cleanup_orchestrator/api/deletions.py",
+        "self._context.store.create_all(tuple(left.values()), TASKS, limits, again)",
+        "self._context.store.create_all(tuple(left.values()), TASKS, limits)",
+        tests("functional/test_api/test_api_ranks"),
+    ),
+    Mutation(
+        "A manager stops a deletion below that an admin's tree has found under way",
+        "cleanup_orchestrator/api/deletions.py",
+        "[*self._again(req, wanted, [made]), *again]",
+        "again",
+        tests("functional/test_api/test_api_ranks"),
+    ),
+    Mutation(
         "A manager stops the deletions below that an admin has retried",
         "cleanup_orchestrator/api/deletion_actions.py",
         "        for child_id in live:  # before any is stopped\n            self._refuse_overruling(req, self._context.store.get(child_id))\n",

@@ -84,7 +84,8 @@ def answer(site, caller, method, path, target):
     if kind == "projects":
         id_ = PROJECTS[target]
     elif (method, path) == ("POST", "/v1/deletions"):
-        body = {"project_id": PROJECTS[target], "mode": "cascade"}
+        # Not the mode of the deletion under way: an admin's request for the same would make it an admin's deletion.
+        body = {"project_id": PROJECTS[target], "mode": "report"}
     query = "?resource_id=x" if path == "/v1/events" else ""
     return site.call(method, path.format(id=id_) + query, site.tokens[caller.role, caller.scope], body)
 

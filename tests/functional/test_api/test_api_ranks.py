@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core import approvals, transitions
+from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.functional.test_api import keystone as ks
 
 STOPS = ["cancel", "restore"]
@@ -66,6 +66,93 @@ def test_a_deletion_is_of_the_admin_who_retried_it_and_so_is_what_is_below(site)
     assert refused(stop(site, child, "cancel", ks.MANAGER))
     assert refused(stop(site, root, "cancel", ks.MANAGER)), "it would stop the one below as well"
     assert {d["status"] for d in site.get("/v1/deletions").json["deletions"]} == {"accepted"}
+
+
+# ------------------------------------------------------------------------------- what an admin requests as a second one
+def requests(site, id_):
+    """Return who requested, retried or forced a deletion, by its journal."""
+    return [row.event.actor for row in site.store.events(id_, 100) if row.event.type in approvals.ASKED]
+
+
+@pytest.mark.parametrize("fields", [{}, {"mode": "cascade"}, {"dry_run": True}])
+def test_a_deletion_that_an_admin_requests_as_well_is_stopped_by_admins(any_site, fields):
+    """The admin got the deletion of the manager, who cancelled it."""
+    id_ = any_site.ask(token=ks.MANAGER, **fields)["id"]
+    version = any_site.store.get(id_).version
+    for token in (ks.ADMIN, ks.ADMIN, ks.SYSTEM, ks.MANAGER):
+        assert any_site.ask(token=token, **fields)["id"] == id_
+    assert requests(any_site, id_) == ["manager-id", "admin-id"]
+    last = any_site.store.events(id_, 100)[-1].event
+    assert (last.type, last.data["by_admin"]) == ("deletion.accepted", True)
+    assert last.message.startswith("requested again: ")
+    assert any_site.store.get(id_).version == version + 1
+    assert refused(stop(any_site, id_, "cancel", ks.MANAGER))
+    assert stop(any_site, id_, "cancel", ks.SECOND_ADMIN).status == 202
+
+
+def test_an_admin_who_requests_a_deletion_as_well_cannot_approve_it(site):
+    id_ = site.ask(token=ks.MANAGER, mode="cascade")["id"]
+    assert site.store.askers(site.store.get(id_)) == {"manager-id"}
+    site.ask(token=ks.ADMIN, mode="cascade")
+    assert site.store.askers(site.store.get(id_)) == {"manager-id", "admin-id"}
+
+
+def test_the_request_of_a_second_manager_leaves_no_line(site, keystone):
+    second = keystone.token("second-manager-token", "manager", domain_id="d1")
+    id_ = site.ask(token=ks.MANAGER)["id"]
+    assert site.ask(token=second)["id"] == id_
+    assert requests(site, id_) == ["manager-id"]
+    assert stop(site, id_, "cancel", ks.MANAGER).status == 202
+
+
+def test_what_an_admins_tree_finds_under_way_is_stopped_by_admins(any_site):
+    child = any_site.ask("child-2", ks.MANAGER)["id"]
+    root = any_site.ask("parent", ks.ADMIN, include_subtree=True)["id"]
+    assert any_site.count() == 3 and root != child
+    assert refused(stop(any_site, child, "cancel", ks.MANAGER))
+    assert any_site.ask("parent", ks.ADMIN, include_subtree=True)["id"] == root
+    assert requests(any_site, child) == ["manager-id", "admin-id"]
+
+
+def test_a_tree_that_an_admin_requests_as_well_is_stopped_by_admins_with_all_that_it_found(any_site):
+    """One line is enough for the root and the deletions below it, but not for one that was under way before."""
+    child = any_site.ask("child-2", ks.MANAGER)["id"]
+    root = any_site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
+    middle = any_site.store.live("child-1").id
+    for _ in range(2):
+        assert any_site.ask("parent", ks.ADMIN, include_subtree=True)["id"] == root
+    both, one = ["manager-id", "admin-id"], ["manager-id"]
+    assert [requests(any_site, id_) for id_ in (root, middle, child)] == [both, one, both]
+    for id_ in (root, middle, child):
+        assert refused(stop(any_site, id_, "cancel", ks.MANAGER))
+
+
+def test_a_refused_request_of_an_admin_leaves_no_line(any_site):
+    lower = any_site.ask("child-2", ks.MANAGER)["id"]
+    upper = any_site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
+    d = any_site.store.get(upper)
+    any_site.store.save(d, dataclasses.replace(d, mode=Mode.CASCADE))
+    answer = any_site.post("/v1/deletions", {"project_id": "parent", "include_subtree": True}, ks.ADMIN)
+    assert (answer.status, answer.error["deletion_id"]) == (409, upper)
+    assert requests(any_site, lower) == ["manager-id"]
+
+
+def test_a_cancel_at_the_moment_of_an_admins_request_is_seen(site, monkeypatch):
+    """The admin's request is neither lost nor recorded for a deletion that is being cancelled."""
+    id_ = site.ask(token=ks.MANAGER)["id"]
+    create_all, calls = site.store.create_all, []
+
+    def cancelled_meanwhile(wanted, kinds, limits, again):
+        calls.append(again)
+        if again and len(calls) == 2:
+            assert stop(site, id_, "cancel", ks.MANAGER).status == 202
+        return create_all(wanted, kinds, limits, again)
+
+    monkeypatch.setattr(site.store, "create_all", cancelled_meanwhile)
+    answer = site.post("/v1/deletions", {"project_id": "p1"}, ks.ADMIN)
+    assert (answer.status, answer.error["code"]) == (409, "deletion_under_way")
+    assert "being cancelled" in answer.error["detail"]
+    assert requests(site, id_) == ["manager-id"]
 
 
 def test_a_refused_cancel_of_a_tree_stops_none_of_it(site, monkeypatch):
