@@ -22,7 +22,7 @@ from cleanup_orchestrator.api.deletion import (
     with_rank,
 )
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.core import approvals, force, plans, transitions
+from cleanup_orchestrator.core import approvals, dry_runs, force, plans, transitions
 from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step
@@ -221,6 +221,8 @@ class DeletionActions(DeletionHandlers):
             except storage.Conflict:
                 continue
             except storage.AlreadyUnderWay as other:
+                if dry_runs.gives_way(other.existing, after):  # it was requested at this moment
+                    continue
                 raise under_way(other.existing) from None
             self._cast(deletion_id)
             return event

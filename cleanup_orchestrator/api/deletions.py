@@ -32,7 +32,7 @@ from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
-from cleanup_orchestrator.core import approvals, transitions
+from cleanup_orchestrator.core import approvals, dry_runs, transitions
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, Tally, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
@@ -59,7 +59,7 @@ class Deletions(DeletionHandlers):
         """Record a request for the deletion of a project.
 
         If the same deletion is under way, return that one. An admin's request for it is recorded, so that it is the
-        admin's deletion.
+        admin's deletion. A dry run that is under way ends, unless the request is for a dry run.
 
         :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
             404 project_not_found, plan_not_found; 409 project_has_children, subtree_too_large, project_has_liens,
@@ -109,7 +109,7 @@ class Deletions(DeletionHandlers):
         for _ in range(TRIES):
             try:
                 return self._recorded(req, project_id, wanted)
-            except storage.Conflict:  # one that was under way has ended, or is being cancelled
+            except storage.Conflict:  # one that was under way has ended or is being cancelled, or a dry run has begun
                 continue
         raise changes_too_fast()
 
@@ -117,7 +117,7 @@ class Deletions(DeletionHandlers):
         """Do what :meth:`_record` does, once.
 
         :raises ApiError: 409 deletion_under_way; 429 deletion_limit_reached
-        :raises Conflict: when one that was under way has ended, or is being cancelled
+        :raises Conflict: when one that was under way has ended or is being cancelled, or a dry run has begun
         """
         root, left, limits = wanted[project_id][0], wanted, self._limits(req)
         again: list[tuple[Deletion, Event]] = []
@@ -132,6 +132,8 @@ class Deletions(DeletionHandlers):
                     raise limit_reached(many) from None
             except storage.AlreadyUnderWay as other:
                 made = other.existing
+                if dry_runs.gives_way(made, root):  # it was requested at this moment
+                    raise storage.Conflict(str(other)) from None
                 if not _same_request(made, root, made.project_id == project_id):
                     raise under_way(made) from None
             if made.project_id == project_id:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core import approvals, dry_runs
 from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
@@ -35,6 +35,9 @@ from cleanup_orchestrator.store.transient import retry_duplicate, retry_transien
 
 #: What a decision is made on: a deletion, all its steps, and the database's time, as of one transaction.
 Loaded = tuple[Deletion, tuple[Step, ...], datetime.datetime]
+
+#: A deletion before and after a write, and the liens that ended with it.
+Ended = tuple[Deletion, Deletion, list[Lien]]
 
 #: Decides on a deletion; ``None``: there is nothing to do. Without effects: it may be called again.
 Decision = Callable[[Deletion, tuple[Step, ...], datetime.datetime], Applied | None]
@@ -93,16 +96,18 @@ class Deletions(Repository):
         """Record new deletions, all or none.
 
         Each is recorded with its deletion-wide steps and its first journal line. The database's time replaces their
-        times.
+        times. A live dry run of one of the projects ends if the new deletion is no dry run.
 
         :param limits: those that the requester is under
         :param again: deletions under way that an admin requests again, those above first, each with the journal line.
             It is written unless an admin has requested the deletion, or one above it, before
-        :raises AlreadyUnderWay: when one of the projects has a live deletion
+        :raises AlreadyUnderWay: when one of the projects has another live deletion
         :raises TooManyDeletions: when a limit is reached
         :raises Conflict: when one of ``again`` has ended or is being cancelled
         """
-        made = self._create_all(wanted, tuple(kinds), limits, again)
+        made, ended = self._create_all(wanted, tuple(kinds), limits, again)
+        for each in ended:
+            self._tell(*each)
         for deletion in made:
             self._database.listeners.deletion_saved(None, deletion)
         return made
@@ -115,12 +120,14 @@ class Deletions(Repository):
         kinds: tuple[StepKind, ...],
         limits: RequestLimits,
         again: Sequence[tuple[Deletion, Event]],
-    ) -> tuple[Deletion, ...]:
+    ) -> tuple[tuple[Deletion, ...], list[Ended]]:
+        """Record new deletions; return them, and the dry runs that ended."""
         made = []
         try:
             with self._database.begin() as c:
                 if (wanted and limits != UNLIMITED) or any(approvals.counts(deletion) for deletion, _event in wanted):
                     in_order(c)
+                ended = _end_dry_runs(c, wanted)
                 if wanted and limits != UNLIMITED:
                     check_requests(c, wanted[0][0], limits)
                 now = database_time(c)
@@ -141,10 +148,10 @@ class Deletions(Repository):
             for deletion, _event in wanted:
                 if existing := self.live(deletion.project_id):
                     if existing.id == deletion.id:  # an earlier attempt was committed, and its answer was lost
-                        return tuple(self.get(each.id) for each, _event in wanted)
+                        return tuple(self.get(each.id) for each, _event in wanted), []
                     raise AlreadyUnderWay(existing) from None
             raise
-        return tuple(made)
+        return tuple(made), ended
 
     @retry_transient
     def check_requests(self, deletion: Deletion, limits: RequestLimits) -> None:
@@ -282,14 +289,17 @@ class Deletions(Repository):
     ) -> Deletion:
         """Save a decision: the deletion, its changed steps and its journal lines.
 
-        All of it is saved, or nothing.
+        All of it is saved, or nothing. If the deletion becomes live again and is no dry run, a live dry run of its
+        project ends.
 
         :param abandoned: ids of the steps whose leftovers are abandoned by force: each leftover is marked, and named
             in the journal
         :raises Conflict: when the deletion or a step has changed since it was read
         :raises AlreadyUnderWay: when it would become live, and the project has another live deletion
         """
-        saved, liens = self._save(before, after, tuple(steps), events, tuple(abandoned))
+        saved, liens, ended = self._save(before, after, tuple(steps), events, tuple(abandoned))
+        for each in ended:
+            self._tell(*each)
         self._tell(before, saved, liens)
         return saved
 
@@ -307,17 +317,19 @@ class Deletions(Repository):
         steps: Sequence[Step],
         events: Sequence[Event],
         abandoned: Sequence[str],
-    ) -> tuple[Deletion, list[Lien]]:
-        """Save a decision; return the deletion, and the liens that ended with it."""
+    ) -> tuple[Deletion, list[Lien], list[Ended]]:
+        """Save a decision; return the deletion, the liens that ended with it, and the dry runs that it ended."""
+        begins = after.status in LIVE and before.status not in LIVE
         try:
             with self._database.begin() as c:
+                ended = _end_dry_runs(c, [(after, event) for event in events[:1]]) if begins else []
                 saved, now = _write_deletion(c, before, after), database_time(c)
                 for step in steps:
                     _write_step(c, step)
-                return saved, _write_consequences(c, before, saved, events, abandoned, now)
+                return saved, _write_consequences(c, before, saved, events, abandoned, now), ended
         except sa_exc.IntegrityError:
             existing = self.live(after.project_id)
-            if existing is None and after.status in LIVE and before.status not in LIVE:
+            if existing is None and begins:
                 raise Conflict(f"another deletion of project {after.project_id} ended at this moment") from None
             if existing is None or existing.id == before.id:
                 raise
@@ -332,6 +344,33 @@ def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime, plac
     if deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING:
         deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now, places))
     return guard.with_holds(c, deletion, now)
+
+
+def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> list[Ended]:
+    """End the live dry runs that give way to deletions which are about to be live, each with its first journal line.
+
+    See :func:`dry_runs.gives_way`.
+
+    :raises AlreadyUnderWay: when a dry run gives way, and another live deletion does not
+    """
+    real = {deletion.project_id: (deletion, event) for deletion, event in wanted if not deletion.dry_run}
+    found = list[Ended]()
+    if not real:
+        return found
+    query = records.select_deletions().where(t.deletions.c.live_project_id.in_(list(real)))
+    live = [records.deletion(row) for row in c.execute(query.order_by(t.deletions.c.id))]
+    giving = [each for each in live if dry_runs.gives_way(each, real[each.project_id][0])]
+    if giving and len(giving) < len(live):
+        raise AlreadyUnderWay(next(each for each in live if each not in giving))
+    for each in giving:
+        before, _steps, now = queries.load_locked(c, each.id)
+        deletion, asked = real[before.project_id]
+        if dry_runs.gives_way(before, deletion):
+            for after, event in dry_runs.ended(before, deletion, asked, now):
+                saved = _write_deletion(c, before, after)
+                found.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
+                before = saved
+    return found
 
 
 def _request_again(c: Connection, deletion_id: str, event: Event) -> None:

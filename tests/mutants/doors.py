@@ -194,6 +194,20 @@ MUTATIONS = (
         tests("functional/test_api/test_api_ranks"),
     ),
     Mutation(
+        "Dry runs keep a project from being deleted",
+        "cleanup_orchestrator/core/dry_runs.py",
+        "return live.dry_run and not wanted.dry_run and live.status in LIVE and not live.has_changes",
+        "return False",
+        tests("core/dry_runs functional/test_api/test_api_dry_runs"),
+    ),
+    Mutation(
+        "A dry run that has something to undo ends without its undo",
+        "cleanup_orchestrator/core/dry_runs.py",
+        " and not live.has_changes",
+        "",
+        tests("core/dry_runs functional/test_api/test_api_dry_runs"),
+    ),
+    Mutation(
         "A manager stops a deletion that an admin has requested as well",
         "cleanup_orchestrator/api/deletions.py",
         "self._context.store.create_all(tuple(left.values()), TASKS, limits, again)",

@@ -191,8 +191,10 @@ def test_an_adoption_is_an_ordinary_deletion_with_the_origin_adopted(any_site):
     assert [d["id"] for d in any_site.get("/v1/deletions?origin=adopted").json["deletions"]] == [made["id"]]
     again = adopt(any_site, scan, dry_run=True)
     assert (again.status, again.json["deletion"]["id"]) == (202, made["id"])
-    other = adopt(any_site, scan)
-    assert (other.status, other.error["code"], other.error["deletion_id"]) == (409, "deletion_under_way", made["id"])
+    real = adopt(any_site, scan).json["deletion"]["id"]
+    assert real != made["id"] and any_site.store.get(made["id"]).status is Status.CANCELLED
+    other = adopt(any_site, scan, dry_run=True)
+    assert (other.status, other.error["code"], other.error["deletion_id"]) == (409, "deletion_under_way", real)
 
 
 def test_what_keystone_knows_is_not_adopted(site, keystone):
