@@ -5,8 +5,10 @@ it. Each change increases the serial of the project's fence in the same transact
 orchestrator compares the serial, so that a fence that was lifted and set again does not count as one that was there all
 the time.
 
-While a project is fenced, no other caller changes ``enabled``, options, tags or role assignments of the project, and no
-other caller deletes the project or its domain: 409. The way out is a cancel of the deletion, or an admin who lifts the
+While a project is fenced, no other caller changes ``enabled``, options, tags, name or role assignments of the project,
+creates a project below it, or deletes the project or its domain: 409. A name on the never-delete list, or a project
+below, would end the deletion, so that such a change would be a cancel without the policy of a cancel. Keystone itself
+lets no project move to another parent or domain. The way out is a cancel of the deletion, or an admin who lifts the
 fence. No credential, application credential or trust is made for a user that fences do not stop: it would outlive the
 token of that user.
 
@@ -35,7 +37,7 @@ Options = Mapping[str, Any]  #: the options of this package that a project has, 
 #: Options that Keystone itself sets.
 READ_ONLY = frozenset({protocol.SERIAL_OPTION, protocol.CHANGED_BY_OPTION})
 #: What no other caller may change in a fenced project (members of the body of ``PATCH /v3/projects/{id}``).
-HELD = ("enabled", "options", "tags")
+HELD = ("enabled", "name", "options", "tags")
 _NO_CREDENTIAL = "The user belongs to cleanup-orchestrator: no credential and no trust is made for it."
 #: Paths of logins. A federated login changes role assignments as the operator's mapping says.
 _LOGINS = ("/auth/tokens", "/OS-FEDERATION/")
@@ -91,12 +93,17 @@ def change(options: Options, caller: Caller) -> Refusal | None:
     return Refusal(409, held({"": options}))
 
 
-def create(project: Mapping[str, Any]) -> Refusal | None:
-    """Return why a project or domain may not be created with these members."""
+def create(project: Mapping[str, Any], parent: Options, caller: Caller) -> Refusal | None:
+    """Return why a project or domain may not be created with these members.
+
+    :param parent: the options of the project above it
+    """
     options = project.get("options") or {}
     if found := sorted(name for name in protocol.OPTION_IDS if options.get(name) is not None):
         return Refusal(403, f"Only cleanup-orchestrator sets the option {found[0]}, of a project that it deletes.")
-    return None
+    if caller.orchestrator or not parent.get(protocol.FENCE_OPTION):
+        return None
+    return Refusal(409, held({str(project.get("parent_id")): parent}))
 
 
 def delete(
@@ -156,7 +163,8 @@ def held(found: Mapping[str, Options]) -> str:
     more = f" and {len(fenced) - _NAMED} more" if len(fenced) > _NAMED else ""
     return (
         f"The project is being deleted, and has a token fence: deletion {named}{more}. Until the deletion ends, only "
-        "cleanup-orchestrator changes the project's state, options, tags and role assignments, and deletes it. "
+        "cleanup-orchestrator changes the project's name, state, options, tags and role assignments, creates a project "
+        "below it, and deletes it. "
         "Follow or cancel the deletion with 'openstack project deletion'. If the deletion does not exist, an "
         f"admin lifts the fence: PATCH the project with {{'options': {{'{protocol.FENCE_OPTION}': null}}}}."
     )
@@ -200,7 +208,8 @@ class Guard:
 
     def create(self, project: Mapping[str, Any]) -> None:
         """Check a new project or domain."""
-        self._check(lambda _: create(project))
+        parent_id = project.get("parent_id") or ""
+        self._check(lambda caller: create(project, options_of(parent_id).get(parent_id, {}), caller))
 
     def delete(self, project_id: str) -> None:
         """Check the delete of a project or domain."""

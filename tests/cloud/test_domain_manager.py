@@ -40,6 +40,7 @@ from tests.cloud.orchestrator import Orchestrator
 SWAPS = int(os.environ.get("CLEANUP_SWAPS", "6"))  # more of them by hand
 AT_ONCE = 6  #: deletions under attack at the same time
 USER, PASSWORD = "orchestrator", "secret"
+PROTECTED = "service"  #: a name on the never-delete list
 FENCE = """
 [orchestrator]
 password = {password}
@@ -80,6 +81,11 @@ class Person:
     def options(self, project_id: str, **options: Any) -> int:
         """Change options of a project; return the status."""
         return self.patch(project_id, options=options)
+
+    def make_project(self, domain_id: str, parent_id: str) -> int:
+        """Make a project below another one; return the status."""
+        values = {"name": f"p-{secrets.token_hex(4)}", "domain_id": domain_id, "parent_id": parent_id}
+        return self.call("POST", "/projects", {"project": values}).status_code
 
     def make_network(self) -> int:
         """Make a network in the project of the token; return the status."""
@@ -190,6 +196,8 @@ ATTEMPTS: dict[str, tuple[Callable[[World, Person, str], int], tuple[int, int, i
         lambda w, who, p: who.call("DELETE", f"/projects/{p}", **{FINAL_HEADER: DELETION}).status_code,
         (409, 409, 403),
     ),
+    "rename": (lambda w, who, p: who.patch(p, name=PROTECTED), (409, 409, 403)),
+    "a project below": (lambda w, who, p: who.make_project(w.domain_id, p), (409, 409, 403)),
     "a description": (lambda w, who, p: who.patch(p, description="y"), (200, 200, 403)),
 }
 
@@ -214,6 +222,19 @@ def test_what_others_may_do_to_a_fenced_project(world, what):
         if expected[number] >= 400:
             assert after == before, which
     assert tuple(answers) == expected
+
+
+@pytest.mark.parametrize("what", ["rename", "a project below"])
+def test_a_domain_manager_ends_no_cascade(world, what):
+    project_id, member = world.project()
+    member.call("GET", "/auth/catalog")
+    assert member.make_network() == 201
+    deletion_id = world.orchestrator.request(project_id, Mode.CASCADE)
+    world.orchestrator.wait(deletion_id, until=lambda record: record.drained_at is not None)
+    attempt, _ = ATTEMPTS[what]
+    assert attempt(world, world.manager, project_id) == 409
+    record = world.orchestrator.wait(deletion_id, until=lambda record: record.status not in LIVE)
+    assert (record.status, world.networks(project_id)) == (Status.DELETED, 0), record
 
 
 def test_a_lifted_fence_names_the_admin_and_leaves_the_project_as_usable_as_before(world):

@@ -430,8 +430,22 @@ MUTATIONS = (
     Mutation(
         "A fenced project may be enabled by others",
         GUARD,
+        'HELD = ("enabled", "name", "options", "tags")',
+        'HELD = ("name", "options", "tags")',
+        GUARDED,
+    ),
+    Mutation(
+        "A fenced project may be renamed by others",
+        GUARD,
+        'HELD = ("enabled", "name", "options", "tags")',
         'HELD = ("enabled", "options", "tags")',
-        'HELD = ("options", "tags")',
+        GUARDED,
+    ),
+    Mutation(
+        "A project may be created below a fenced one",
+        GUARD,
+        "if caller.orchestrator or not parent.get(protocol.FENCE_OPTION):",
+        "if True:",
         GUARDED,
     ),
     Mutation(

@@ -61,6 +61,14 @@ class KeystoneApi(Keystone):
         return self.plan.driver == "fence"
 
     # -- changes
+    def create(self, caller: guard.Caller, above: Project, id_: str) -> Answer | None:
+        """Make a project below another one."""
+        values = {"name": id_, "parent_id": above.id}
+        if self._guarded and (refusal := _refused(guard.create(values, above.options, caller))):
+            return refusal
+        self.add(id_, above.id)
+        return None
+
     def update(self, caller: guard.Caller, project: Project, values: Mapping[str, Any]) -> Answer | None:
         """Change ``enabled``, tags or options of a project."""
         options, enabled = values.get("options") or {}, values.get("enabled")

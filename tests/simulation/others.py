@@ -130,12 +130,15 @@ class Others:
         return project is not None
 
     def _child(self, pick: Pick) -> bool:
-        """An admin makes a project below one, which Keystone refuses where one above is disabled."""
+        """An admin makes a project below one, which Keystone refuses where one above is disabled or has a fence."""
         keystone = self._keystone
         above = pick([p for p in keystone.there() if p.enabled and keystone.parent_enabled(p)])
         if above is None or len(keystone.projects) > 5:
             return False
-        self._cloud.begin(keystone.add(f"c{len(keystone.projects)}", above.id))
+        id_ = f"c{len(keystone.projects)}"
+        if not self._as_admin(above, lambda p: keystone.create(CALLERS[ADMIN], p, id_) is None):
+            return False
+        self._cloud.begin(keystone.projects[id_])
         return True
 
     def _revive(self, _pick: Pick) -> bool:

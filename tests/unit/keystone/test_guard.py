@@ -72,10 +72,19 @@ UPDATES = {
     "disabled": ({"enabled": False}, FENCED, (200, 409, 409)),
     "immutable": (option(immutable=True), FENCED, (200, 409, 409)),
     "tags": ({"tags": ["x"]}, FENCED, (200, 409, 409)),
+    "the name": ({"name": "service"}, FENCED, (200, 409, 409)),
     "no option": ({"options": {}}, FENCED, (200, 409, 409)),
     "a description": ({"description": "x"}, FENCED, (200, 200, 200)),
-    "all of it without a fence": ({"enabled": False, "tags": ["x"], **option(immutable=True)}, FREE, (200, 200, 200)),
-    "all of it after a fence": ({"enabled": False, "tags": ["x"], **option(immutable=True)}, LIFTED, (200, 200, 200)),
+    "all of it without a fence": (
+        {"enabled": False, "name": "x", "tags": ["x"], **option(immutable=True)},
+        FREE,
+        (200, 200, 200),
+    ),
+    "all of it after a fence": (
+        {"enabled": False, "name": "x", "tags": ["x"], **option(immutable=True)},
+        LIFTED,
+        (200, 200, 200),
+    ),
 }
 
 
@@ -91,17 +100,19 @@ def test_who_may_change_role_assignments(options, expected):
 
 
 @pytest.mark.parametrize(
-    ("project", "expected"),
+    ("project", "parent", "expected"),
     [
-        ({"name": "x"}, 200),
-        ({"name": "x", **option(immutable=True)}, 200),
-        ({"name": "x", **option(cleanup_fence=D)}, 403),
-        ({"name": "x", **option(cleanup_janitor="m")}, 403),
-        ({"name": "x", **option(cleanup_fence_serial=9)}, 403),
+        ({}, FREE, (200, 200, 200)),
+        (option(immutable=True), LIFTED, (200, 200, 200)),
+        (option(cleanup_fence=D), FREE, (403, 403, 403)),
+        (option(cleanup_janitor="m"), FREE, (403, 403, 403)),
+        (option(cleanup_fence_serial=9), FREE, (403, 403, 403)),
+        ({}, FENCED, (200, 409, 409)),
     ],
 )
-def test_no_project_begins_with_a_fence(project, expected):
-    assert status(guard.create(project)) == expected
+def test_no_project_begins_with_a_fence_or_below_one(project, parent, expected):
+    project = {"name": "x", "parent_id": "p", **project}
+    assert tuple(status(guard.create(project, parent, caller)) for caller in CALLERS.values()) == expected
 
 
 FINAL = {FINAL_HEADER: D}
@@ -133,6 +144,7 @@ def test_a_refusal_names_the_deletion_and_the_way_out():
     assert D in text
     assert "openstack project deletion" in text
     assert "{'options': {'cleanup_fence': null}}" in text
+    assert f"{D} (project p)" in guard.create({"parent_id": "p"}, FENCED, ADMIN).message
     many = guard.delete("dom", {f"p{i:02}": FENCED for i in range(12)}, ADMIN, {}).message
     assert "(project p09) and 2 more" in many
 
