@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterable
 
 from cleanup_orchestrator.core import force, trees
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, remedy
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.transitions import LIVE
 
 #: Reasons of leftovers that do not block: the resources are about to be deleted, or stay as requested.
 _HARMLESS = frozenset({Reason.PRESENT, Reason.QUEUED, Reason.NOT_SELECTED})
@@ -83,8 +84,9 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
 
     A sweep that has not run in the present round does not block, except for what does not end by itself: it waits for
     other steps or for its turn. Resources that are merely present do not block: a cascade deletes them. What is on hold
-    does not block: its condition says why. Projects below do not block while they are being deleted, and never a dry
-    run that includes them. An informational step never blocks.
+    does not block: its condition says why. A refused removal does not block while the project is proven empty again:
+    that begins with a survey, which finds the cause. Projects below do not block while they are being deleted, and
+    never a dry run that includes them. An informational step never blocks.
     """
     if step.reason == Reason.ON_HOLD or step.informational:
         return False
@@ -92,6 +94,9 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
         return False  # nothing of it is selected
     if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
         return False  # nothing is halted after the recovery window
+    removing = deletion.purpose is RoundPurpose.PROJECT_SETTINGS or deletion.status not in LIVE
+    if step.kind is StepKind.REMOVE and not removing:
+        return False
     if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
         if step.reason == Reason.PROJECT_HAS_CHILDREN:
             included = deletion.dry_run and step.outcome is Outcome.CLEAR  # they have dry runs of their own

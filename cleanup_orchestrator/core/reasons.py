@@ -41,6 +41,7 @@ class Reason(StrEnum):
     PROJECT_IS_DOMAIN = "project_is_domain"
     PROJECT_HAS_CHILDREN = "project_has_children"
     PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own project, or one on the never-delete list
+    PROJECT_RENAMED = "project_renamed"  #: to a name on the never-delete list, since the deletion was requested
     PROJECT_IMMUTABLE = "project_immutable"
     STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
 
@@ -62,6 +63,8 @@ ONLY_A_PERSON = frozenset(
         Reason.INHERITED_GRANTS,
         Reason.PROJECT_GONE,
         Reason.PROJECT_HAS_CHILDREN,
+        Reason.PROJECT_RENAMED,
+        Reason.PROJECT_IMMUTABLE,
     }
 )
 
@@ -93,6 +96,12 @@ class StatusReason(StrEnum):
     DELETED_BY_FORCE = "deleted_by_force"
     CANCELLED = "cancelled"
 
+
+#: What follows once an obstacle to the removal of the project is gone, and the other way out.
+_CONTINUES = (
+    "a cascade that has locked the project continues automatically then; to keep the project, cancel the deletion "
+    "('openstack project deletion cancel')"
+)
 
 #: What a person does about a reason. Every blocker shows it.
 REMEDIES: dict[str, str] = {
@@ -131,9 +140,13 @@ REMEDIES: dict[str, str] = {
     Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "
     "database; then let an admin waive the service for this project, and retry",
     Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; to delete it, request an ordinary deletion",
-    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first, or retry their deletions",
+    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first ('openstack project delete'), or retry their "
+    f"deletions; {_CONTINUES}",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
-    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
+    Reason.PROJECT_RENAMED: "rename the project ('openstack project set --name'), or let an operator change the "
+    f"never-delete list; {_CONTINUES}",
+    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option ('openstack project set --no-immutable'); "
+    f"{_CONTINUES}",
     Reason.QUEUED: "nothing: its turn comes automatically",
     Reason.PRESENT: "delete it, or request a cascade deletion",
     Reason.STOPPED: "nothing: it is resumed automatically",

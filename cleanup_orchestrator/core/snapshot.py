@@ -13,21 +13,16 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, force, guard, trees
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.lock import LOCKED
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
+#: Obstacles to the removal of a project that a manager of its domain can set up and remove.
+BY_MANAGERS = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_RENAMED, Reason.PROJECT_IMMUTABLE})
 #: Survey results with which a deletion cannot begin at all.
-FATAL = frozenset(
-    {
-        Reason.PROJECT_IS_DOMAIN,
-        Reason.PROJECT_KNOWN,
-        Reason.PROJECT_HAS_CHILDREN,
-        Reason.PROJECT_PROTECTED,
-        Reason.PROJECT_IMMUTABLE,
-    }
-)
+FATAL = BY_MANAGERS | {Reason.PROJECT_IS_DOMAIN, Reason.PROJECT_KNOWN, Reason.PROJECT_PROTECTED}
 
 
 def done(step: Step, since: int) -> bool:
@@ -189,10 +184,26 @@ class Snapshot:
         return self.task(StepKind.SURVEY)
 
     @property
-    def survey_failed(self) -> Step | None:
-        """The survey, if its result ends the deletion."""
+    def survey_refused(self) -> Step | None:
+        """The survey, if it found that the project must not be deleted now."""
         fresh = done(self.survey, self.deletion.since_round) and self.survey.outcome is Outcome.UNKNOWN
         return self.survey if fresh and self.survey.reason in FATAL else None
+
+    @property
+    def survey_failed(self) -> Step | None:
+        """The survey, if its result ends the deletion."""
+        refused = self.survey_refused
+        return refused if refused is not None and not self.waits_out(refused.reason) else None
+
+    def waits_out(self, reason: str) -> bool:
+        """Whether the deletion waits until an obstacle to the removal of its project is gone.
+
+        Once a cascade has locked the project, an obstacle that a manager of the domain can set up does not end it.
+        Otherwise the manager could give the project back without the permission to cancel the deletion. A deletion that
+        may leave the project ends, because it must not lock out its users for ever.
+        """
+        d = self.deletion
+        return reason in BY_MANAGERS and d.mode is Mode.CASCADE and not d.dry_run and d.status in LOCKED
 
     @property
     def begun(self) -> bool:

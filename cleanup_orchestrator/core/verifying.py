@@ -283,6 +283,10 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
         if force.asked(d) is not None:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, StatusReason.DELETED, text),)
+    if view.waits_out(remove.reason):
+        # The next survey waits for the end of the cause. One that does not see it must not cause a fast endless loop.
+        tried = remove.attempt >= (d.round - d.since_round) // 3
+        return (Reprove(f"the project is not removed now: {remove.message}"),) if tried else ()
     if view.retries_exhausted(remove) or remove.reason in REMOVAL_REFUSED:
         # A cancel is not possible any more, so the deletion itself has to give the project back.
         return plan.fail(remove)
@@ -290,12 +294,13 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _leave_settings_round(view: Snapshot) -> Actions:
-    """Leave the round of project settings while on hold, so that a cancel is possible.
+    """Leave the round of project settings while the project must not be removed, so that a cancel is possible.
 
     But not once the removal may have begun. Afterwards the project is proven empty again.
     """
     remove = view.task(StepKind.REMOVE)
     withheld = remove.state is StepState.DONE and remove.reason == Reason.ON_HOLD
-    if view.hold is None or (remove.round == view.deletion.round and not withheld):
+    why = view.hold or (view.survey_refused and view.survey_refused.message)
+    if not why or (remove.round == view.deletion.round and not withheld):
         return ()
-    return (Reprove(f"the project is not removed now: {view.hold}"),)
+    return (Reprove(f"the project is not removed now: {why}"),)

@@ -301,6 +301,20 @@ MUTATIONS = (
         tests("core/decide_rules core/decide core/held"),
     ),
     Mutation(
+        "A manager of the domain ends a cascade by a project below, or by another name",
+        SNAPSHOT,
+        "return reason in BY_MANAGERS and d.mode is Mode.CASCADE and not d.dry_run and d.status in LOCKED",
+        "return False",
+        tests("core/safety"),
+    ),
+    Mutation(
+        "An operator's never-delete list does not end a cascade under way",
+        SNAPSHOT,
+        "return reason in BY_MANAGERS and d.mode",
+        "return reason in FATAL and d.mode",
+        tests("core/safety core/held"),
+    ),
+    Mutation(
         "Leftovers are deleted on although Keystone knows their project again",
         DECIDE,
         "known = view.known if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None",
@@ -345,8 +359,8 @@ MUTATIONS = (
     Mutation(
         "A project that came upon the never-delete list is deleted on",
         DECIDE,
-        "if failed := view.survey_failed or round_.protected:",
-        "if failed := view.survey_failed:",
+        "if failed := view.survey_refused or round_.protected:",
+        "if failed := view.survey_refused:",
         tests("core/held"),
     ),
     Mutation(

@@ -257,6 +257,8 @@ def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Pr
     with contextlib.suppress(ProjectNotFound):
         project = projects.get(deletion.project_id)
     if why := protection.why(deletion.project_id, project.name if project else deletion.project_name):
+        if project is not None and protection.why(project.id, deletion.project_name) is None:
+            return _refused(project, Reason.PROJECT_RENAMED, f"it was renamed to {project.name}, and {why}")
         return _refused(project, Reason.PROJECT_PROTECTED, why)
     if deletion.origin is Origin.ADOPTED:
         if project is None and projects.knows(deletion.project_id, protection.own_project_id()):

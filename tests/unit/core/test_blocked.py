@@ -229,7 +229,7 @@ def test_which_results_count(values, expected):
 
 @pytest.mark.parametrize(
     ("task", "reason", "mode"),
-    [("remove", Reason.PROJECT_HAS_CHILDREN, Mode.CASCADE), ("close", Reason.FORBIDDEN, Mode.REPORT)],
+    [("remove", Reason.PROJECT_HAS_CHILDREN, Mode.REPORT), ("close", Reason.FORBIDDEN, Mode.REPORT)],
 )
 def test_what_ended_the_attempt_before_blocks_in_no_later_one(task, reason, mode):
     world = World(deletion(mode=mode), PORT)

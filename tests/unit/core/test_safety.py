@@ -14,15 +14,17 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, lock, transitions
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.blockers import blockers
+from cleanup_orchestrator.core.deletion import ConditionType, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import BY_MANAGERS
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
-from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.core.transitions import By, cancellable, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.drain.roles import roles_of_others
@@ -42,7 +44,7 @@ from cleanup_orchestrator.worker.task import StepTask
 from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
 from tests.support.no_protocol import NoProtocol
-from tests.unit.world import CLEAR, REMOVING, UNKNOWN, World, deletion, sweep_step
+from tests.unit.world import CLEAR, REMOVING, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 GROUP = sweep_step("network.default_group", project_setting=True, after=("network.port",))
@@ -57,10 +59,9 @@ def test_project_settings_that_wait_for_failing_project_settings_do_not_hold_an_
     assert world.run(limit=500) is Status.DELETED
 
 
-@pytest.mark.parametrize("mode", REMOVING)
 @pytest.mark.parametrize("reason", [Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE])
-def test_a_project_that_keystone_keeps_is_given_back(mode, reason):
-    world = World(deletion(mode=mode), PORT)
+def test_a_project_that_keystone_keeps_is_given_back_after_a_report(reason):
+    world = World(deletion(mode=Mode.REPORT), PORT)
     world.answers = {"remove": lambda _: StepResult(Outcome.UNKNOWN, str(reason), "Keystone says no")}
     assert world.run(limit=500) is Status.FAILED
     assert (world.deletion.reason, world.deletion.has_changes) == (str(reason), False)
@@ -80,7 +81,7 @@ def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
     world.settle_engine()
     lease = world.now + 20 * world.rules.settle
     world.steps["access"] = dataclasses.replace(access, state=StepState.RUNNING, lease_until=lease)
-    fatal = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "an admin made it immutable")
+    fatal = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "an operator protects it")
     world.answers = {"survey": lambda _: fatal}
     world.run(limit=20)
     assert world.now < lease
@@ -90,21 +91,70 @@ def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
     assert world.run(limit=500) is Status.FAILED
 
 
-def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion():
-    uncovered = dataclasses.replace(
-        sweep_step("dns.x"),
-        kind=StepKind.UNSUPPORTED,
-        type="",
-        state=StepState.DONE,
-        outcome=Outcome.UNKNOWN,
-        reason="no_plugin",
-    )
-    world = World(deletion(), PORT, uncovered)
-    world.run(limit=30)
-    assert world.deletion.status is Status.DELETING
-    world.answers = {"survey": lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "no")}
+def obstructed(when, reason, **values):
+    """Return a world with an obstacle to the removal from some time on, and what is there while the obstacle is."""
+    world, there = World(deletion(**values), PORT), [True]
+    refused = StepResult(Outcome.UNKNOWN, str(reason), "why")
+
+    def found(_):
+        now = "remove" in world.dispatched if when == "remove" else world.deletion.status in (when, Status.VERIFYING)
+        return refused if there and now else CLEAR
+
+    world.answers = {"survey": found}
+    if when == "remove":
+        world.answers["remove"] = lambda _: refused if there else CLEAR
+    if when is Status.DELETING:
+        world.finds("network.port", lambda _: left("r1", reason=Reason.IN_USE) if there else CLEAR)
+    return world, there
+
+
+@pytest.mark.parametrize("reason", sorted(BY_MANAGERS))
+@pytest.mark.parametrize("when", [Status.DELETING, Status.VERIFYING, "remove"])
+def test_a_cascade_that_has_locked_its_project_waits_for_the_end_of_what_a_manager_can_set_up(when, reason):
+    world, there = obstructed(when, reason)
+    world.run(limit=300)
+    before, began = len(world.writes), world.now
+    assert world.run(limit=100) is Status.VERIFYING
+    assert world.writes[before:] == []
+    assert "release" not in world.dispatched
+    d = world.deletion
+    assert d.condition(ConditionType.BLOCKED).message == f"survey: {reason}"
+    assert d.condition(ConditionType.STALLED) is None
+    assert cancellable(d)
+    [blocker] = blockers(d, world.steps.values())
+    assert "openstack project deletion cancel" in blocker.remedy
+    surveys = [e for e in world.dispatched if e == "survey"]
+    assert len(surveys) > 10 and world.now - began > datetime.timedelta(minutes=10)
+    there.clear()
+    assert world.run(limit=500) is Status.DELETED
+    assert world.deletion.condition(ConditionType.BLOCKED) is None
+
+
+@pytest.mark.parametrize(
+    ("when", "reason", "values"),
+    [
+        (Status.ACCEPTED, Reason.PROJECT_RENAMED, {}),
+        (Status.DRAINING, Reason.PROJECT_RENAMED, {"status": Status.DRAINING}),
+        (Status.VERIFYING, Reason.PROJECT_RENAMED, {"mode": Mode.REPORT}),
+        (Status.VERIFYING, Reason.PROJECT_RENAMED, {"mode": Mode.EMPTY}),
+        (Status.DELETING, Reason.PROJECT_PROTECTED, {}),
+        (Status.VERIFYING, Reason.PROJECT_PROTECTED, {}),
+        (Status.VERIFYING, Reason.PROJECT_IS_DOMAIN, {}),
+    ],
+)
+def test_which_obstacles_end_a_deletion(when, reason, values):
+    world, _ = obstructed(when, reason, **values)
     assert world.run(limit=500) is Status.FAILED
-    assert not world.deletion.has_changes
+    assert (world.deletion.reason, world.deletion.has_changes) == (str(reason), False)
+
+
+def test_a_removal_that_is_refused_for_no_reason_that_a_survey_sees_is_tried_ever_more_slowly():
+    world = World(deletion(), PORT)
+    world.answers["remove"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "why")
+    began = world.now
+    while world.now - began < datetime.timedelta(hours=6):
+        assert world.run(limit=10) is Status.VERIFYING
+    assert world.deletion.round < 100
 
 
 def reopen(world):

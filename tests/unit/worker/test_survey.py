@@ -196,13 +196,18 @@ def test_members_that_were_seen_are_never_forgotten():
         (Keystone(("network", "R1"), project={"is_domain": True}), (), "project_is_domain"),
         (Keystone(("network", "R1"), subtree={"c1": {"c2": None}}), (), "project_has_children"),
         (Keystone(("network", "R1")), ("p",), "project_protected"),
-        (Keystone(("network", "R1"), project={"name": "Admin"}), ("admin",), "project_protected"),
+        (Keystone(("network", "R1"), project={"name": "Admin"}), ("admin",), "project_renamed"),
         (Keystone(("network", "R1"), project={"options": {"immutable": True}}), (), "project_immutable"),
     ],
 )
 def test_what_must_not_be_deleted_is_said_before_anything_is_touched(keystone, never, reason):
     found = surveyed(keystone, never)
     assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, reason, ())
+
+
+def test_a_name_that_was_the_project_s_before_is_protected_by_an_operator():
+    found = surveyed(Keystone(("network", "R1"), project={"name": "Kept"}), ("kept",), deletion(project_name="Kept"))
+    assert found.result.reason == "project_protected"
 
 
 def test_all_children_are_named():
