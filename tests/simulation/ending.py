@@ -136,7 +136,7 @@ class Ending:
                 continue
             record = self._world.store.get(deletion_id)
             said = [c.message for c in record.conditions if c.type in ("blocked", "stalled") and c.status]
-            words = ["project_has_children"] if self._plan.tree else []
+            words = ["project_has_children"]
             words += [_SAID[self._cloud.obstacle]] if self._cloud.obstacle else []
             if any(word in text for text in said for word in words):
                 found.append(deletion_id)
