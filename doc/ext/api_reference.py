@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from generated import write_changed
+
 from cleanup_orchestrator.api import errors, openapi
 
 Schema = dict[str, Any]
@@ -208,14 +210,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def write(path: Path) -> None:
-    """Write the page, unless it is there already."""
-    text = page()
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def setup(app: Any) -> dict[str, Any]:
     """Connect the extension to Sphinx."""
-    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "api" / "reference.rst"))
+    app.connect("builder-inited", lambda app: write_changed(Path(app.srcdir) / "api" / "reference.rst", page()))
     return {"parallel_read_safe": True}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from api_reference import heading, table
+from generated import write_changed
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import opts
@@ -170,14 +171,7 @@ def page() -> str:
     return "\n".join([HEADER, heading("Operations", "="), LEGEND, table(names, widths, lines)])
 
 
-def write(path: Path) -> None:
-    """Write the page, unless it is there already."""
-    text = page()
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def setup(app: Any) -> dict[str, Any]:
     """Connect the extension to Sphinx."""
-    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference" / "permissions.rst"))
+    app.connect("builder-inited", lambda app: write_changed(Path(app.srcdir) / "reference" / "permissions.rst", page()))
     return {"parallel_read_safe": True}

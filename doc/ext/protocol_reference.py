@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from api_reference import fields, heading, table
+from generated import write_changed
 
 from cleanup_orchestrator.protocol import openapi
 from cleanup_orchestrator.protocol.documents import STATUS
@@ -57,9 +58,7 @@ def write(folder: Path) -> None:
     """Write both files, unless they are there already."""
     files = {"openapi.json": json.dumps(openapi.document(), indent=1) + "\n", "reference.rst": page()}
     for name, text in files.items():
-        path = folder / name
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        write_changed(folder / name, text)
 
 
 def setup(app: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import stevedore
+from generated import write_changed
 from os_service_types import ServiceTypes
 
 from cleanup_orchestrator import plugins as plugins_package
@@ -440,19 +441,14 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
 
 
 def write(directory: Path) -> None:
-    """Write all pages.
-
-    A page whose text is unchanged keeps its time, so that Sphinx does not read it again.
-    """
+    """Write all pages, and remove those of services that have no plugin."""
     services = plugins()
     known = registry.Registry(service for service, _ in services.values())
     texts = {name: page(service, intro, known) for name, (service, intro) in services.items()}
     texts["index"] = index(services, known)
     directory.mkdir(exist_ok=True)
     for name, text in texts.items():
-        path = directory / f"{name}.rst"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        write_changed(directory / f"{name}.rst", text)
     for path in directory.glob("*.rst"):
         if path.stem not in texts:
             path.unlink()

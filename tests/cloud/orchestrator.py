@@ -46,6 +46,19 @@ JANITOR = """
 secret = a secret of the tests, and of no cloud
 """
 
+#: A user of the project resources protocol: `speaker`, in the project `service`.
+SPEAKER = """
+[protocol]
+auth_type = password
+auth_url = {auth_url}
+username = speaker
+password = speaker
+project_name = service
+user_domain_id = default
+project_domain_id = default
+acts_on_user_content = {service_type}
+"""
+
 
 @contextlib.contextmanager
 def catalogued(cloud: Cloud, type_: str, url: str) -> Iterator[None]:

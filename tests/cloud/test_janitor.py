@@ -24,22 +24,13 @@ import requests
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.protocol.documents import Capabilities, Page, Problem, ProblemType, Resource, ResourceType
 from tests.cloud.conftest import Sweeper, free_port_base
-from tests.cloud.orchestrator import JANITOR, Orchestrator, catalogued
+from tests.cloud.orchestrator import JANITOR, SPEAKER, Orchestrator, catalogued
 from tests.cloud.test_undo import fenced, stock  # noqa: F401 # fixtures
 
 SERVICE_TYPE = "hook-store"
 OPTIONS = """
 [orchestrator]
 password = {password}
-[protocol]
-auth_type = password
-auth_url = {auth_url}
-username = speaker
-password = speaker
-project_name = service
-user_domain_id = default
-project_domain_id = default
-acts_on_user_content = {named}
 [drain]
 driver = {driver}
 """
@@ -156,9 +147,11 @@ def site(request, tmp_path_factory):
     cloud.admin.ensure_user("orchestrator", password, "service", ("admin", "service"))
     cloud.admin.ensure_user("speaker", "speaker", "service", ("service",))
     vendor = Vendor()
-    values = {"password": password, "auth_url": cloud.auth_url, "named": SERVICE_TYPE, "driver": request.param}
+    values = {"password": password, "auth_url": cloud.auth_url, "service_type": SERVICE_TYPE, "driver": request.param}
     with catalogued(cloud, SERVICE_TYPE, vendor.url):
-        made = Orchestrator(cloud, tmp_path_factory.mktemp(request.param), JANITOR + OPTIONS.format(**values))
+        made = Orchestrator(
+            cloud, tmp_path_factory.mktemp(request.param), JANITOR + (SPEAKER + OPTIONS).format(**values)
+        )
         yield Site(cloud, vendor, made, request.param)
         made.running.close()
     vendor.shutdown()

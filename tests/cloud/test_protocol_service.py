@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.protocol import PATH
 from cleanup_orchestrator.protocol.discovery import Discovery
 from tests.cloud.conftest import free_port_base
-from tests.cloud.orchestrator import JANITOR, Orchestrator, catalogued
+from tests.cloud.orchestrator import JANITOR, SPEAKER, Orchestrator, catalogued
 from tests.support.example_service import SERVICE_TYPE, ExampleService
 
 PASSWORD = "widgets"
@@ -190,19 +190,6 @@ def test_the_conformance_check_passes(site, tmp_path, monkeypatch, capsys):
 
 
 # -------------------------------------------------------------------------------------------------- the orchestrator
-SPEAKER = """
-[protocol]
-auth_type = password
-auth_url = {auth_url}
-username = speaker
-password = speaker
-project_name = service
-user_domain_id = default
-project_domain_id = default
-acts_on_user_content = {service_type}
-"""
-
-
 @pytest.fixture
 def orchestrator(site, cloud, tmp_path):
     """Engine and workers over a catalog with the service."""
