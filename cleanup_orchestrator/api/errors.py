@@ -82,8 +82,8 @@ CODES: dict[str, tuple[int, str]] = {
     "request_timeout": (408, "The request did not arrive in time. Only the HTTP server answers this."),
     "deletion_under_way": (
         409,
-        "Another deletion of the project is under way, or the deletion is being cancelled: ``deletion_id``. A dry run "
-        "is no obstacle for a request that is none.",
+        "Another deletion of the project is under way, or the deletion is being cancelled: ``deletion_id``. A request "
+        "for a real deletion does not get this answer because of a dry run: the dry run ends.",
     ),
     "orphan_scan_under_way": (
         409,

@@ -45,9 +45,9 @@ OPTS = {
             "live_per_requester",
             default=50,
             min=0,
-            help="Number of deletions under way from which on a user who is no admin of the cloud may request no "
-            "further one; 0: no limit. Dry runs and reports count. A request for a tree of projects below this number "
-            "is accepted as a whole; [deletion] max_subtree limits it. Further requests are answered with 429.",
+            help="Number of deletions under way at which a requester without the admin's rights on the cloud gets "
+            "429 for a further one; 0: no limit. Dry runs and reports count. A request for a tree of projects below "
+            "this number is accepted as a whole; [deletion] max_subtree limits it.",
         ),
         cfg.IntOpt(
             "live_per_domain",
@@ -60,9 +60,9 @@ OPTS = {
             "daily_per_requester",
             default=2500,
             min=0,
-            help="Number of deletions that a user who is no admin of the cloud may request within 24 hours; 0: no "
-            "limit. Dry runs and reports count. This limits how many records users can make. The default allows a dry "
-            "run and a cascade of the largest tree ([deletion] max_subtree), and 500 more.",
+            help="Number of deletions that a requester without the admin's rights on the cloud may request within 24 "
+            "hours; 0: no limit. Dry runs and reports count. This limits how many records users can make. The "
+            "default allows a dry run and a cascade of the largest tree ([deletion] max_subtree), and 500 more.",
         ),
         cfg.IntOpt(
             "daily_per_domain",

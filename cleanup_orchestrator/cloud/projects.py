@@ -22,8 +22,9 @@ OPTS = {
             default=["admin", "service"],
             mutable=True,
             help="Projects whose deletion is always refused: ids, or names, which match in every domain, upper and "
-            "lower case alike. Only an id is a safe protection: managers of a domain can rename its projects, so that "
-            "a name loses and gives protection. The deletion of the orchestrator's own project is refused in any case.",
+            "lower case alike. Only an id is a safe protection: managers of a domain can rename its projects. Then a "
+            "project loses the protection of its name, or another project gets it. The deletion of the "
+            "orchestrator's own project is refused in any case.",
         )
     ]
 }

@@ -18,8 +18,8 @@ REPLACED_BY = "replaced_by"
 def gives_way(live: Deletion, wanted: Deletion) -> bool:
     """Whether a live deletion ends at once so that another deletion of its project can be recorded.
 
-    A dry run gives way to every deletion that is none: otherwise a user who requests one dry run after the other would
-    keep the project from being deleted. A dry run writes to no service, so that nothing has to be undone, and no step
+    A dry run gives way to each real deletion. Otherwise a user who requests one dry run after the other would keep the
+    project from being deleted. A dry run writes to no service, so that nothing has to be undone, and no step
     that still runs has to be waited for.
     """
     return live.dry_run and not wanted.dry_run and live.status in LIVE and not live.has_changes

@@ -1,4 +1,4 @@
-"""How many deletions a user who is no admin of the cloud may request. Pure."""
+"""How many deletions a requester without the admin's rights on the cloud may request. Pure."""
 
 from __future__ import annotations
 

@@ -284,7 +284,9 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, StatusReason.DELETED, text),)
     if view.waits_out(remove.reason):
-        # The next survey waits for the end of the cause. One that does not see it must not cause a fast endless loop.
+        # The survey of the next proof waits until the cause is gone. If the survey does not see the cause, proof and
+        # removal follow each other for ever. A proof and a removal take about three rounds. So before the n-th repeated
+        # proof the removal is tried n times, with backoff, and the loop becomes slower.
         tried = remove.attempt >= (d.round - d.since_round) // 3
         return (Reprove(f"the project is not removed now: {remove.message}"),) if tried else ()
     if view.retries_exhausted(remove) or remove.reason in REMOVAL_REFUSED:

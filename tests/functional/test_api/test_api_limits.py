@@ -1,4 +1,4 @@
-"""How many deletions a user who is no admin may request, over the API and on every kind of database."""
+"""How many deletions a requester without the admin's rights may request, over the API and on each database."""
 
 import dataclasses
 import datetime

@@ -280,7 +280,7 @@ def test_a_parent_that_waits_for_its_children_has_no_place():
 
 
 def test_the_lock_is_undone_without_a_place():
-    """A project is given back to its users at once, whoever waits."""
+    """The lock of a project is undone at once, also while other deletions wait for a place."""
     world = World(deletion(mode=Mode.REPORT), PORT)
     world.answers["network.port"] = lambda _: left("a")
     world.run(until=Status.INVENTORY)

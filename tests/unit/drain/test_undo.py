@@ -154,7 +154,7 @@ REMOVED = ("remove", *JANITOR.values())
         (WithJanitor(janitor=None), [REMOVED], "deleted the janitor"),
         (WithJanitor(known=False), [REMOVED], "deleted the janitor"),
     ],
-    ids=["fenced", "made by nobody, or deleted already", "no fence", "the project is gone"],
+    ids=["fenced", "the user does not exist", "no fence", "the project is gone"],
 )
 def test_the_janitor_is_deleted_also_without_its_project(keystone, did, text):
     change = Change("c", "d", 1, drain.JANITOR_MADE, JANITOR)
