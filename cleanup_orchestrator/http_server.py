@@ -216,6 +216,16 @@ class _Listener(TcpWSGIServer):
 
     channel_class = _Channel
     patience: float
+    closing: threading.Lock  #: held while the server closes its connections and the trigger
+
+    def pull_trigger(self) -> None:
+        """Wake the loop, from any thread, unless the server has closed.
+
+        Another file of this process may have the number of a closed trigger.
+        """
+        with self.closing:
+            if self._map:
+                super().pull_trigger()
 
     def maintenance(self, now: float) -> None:
         """Close late connections; the loop calls it at an interval."""
@@ -226,7 +236,7 @@ class _Listener(TcpWSGIServer):
 
 #: What this module overrides in waitress. Without one of them, a limit would silently not apply.
 _HOOKS = (
-    (TcpWSGIServer, ("channel_class", "maintenance")),
+    (TcpWSGIServer, ("channel_class", "maintenance", "pull_trigger")),
     (HTTPChannel, ("parser_class", "task_class", "error_task_class", "received")),
     (HTTPRequestParser, ("parse_header",)),
     (WSGITask, ("get_environment",)),
@@ -316,12 +326,13 @@ class Server:
         self._tasks = ThreadedTaskDispatcher()
         self._listeners = []
         self._stop, self._stop_patience = threading.Event(), limits.stop_patience
+        self._closing = threading.Lock()
         try:
             for address in settings.listen:
                 listener = _Listener(
                     application, self._map, dispatcher=self._tasks, adj=settings, sockinfo=address, _start=True
                 )
-                listener.patience = limits.patience
+                listener.patience, listener.closing = limits.patience, self._closing
                 self._listeners.append(listener)
         except OSError:
             wasyncore.close_all(self._map)
@@ -340,7 +351,8 @@ class Server:
         while self._busy() and time.monotonic() < until:
             self._poll(0.1)
         self._tasks.shutdown(timeout=max(0.0, until - time.monotonic()))
-        wasyncore.close_all(self._map, ignore_all=True)
+        with self._closing:
+            wasyncore.close_all(self._map, ignore_all=True)
 
     def stop(self) -> None:
         """Stop accepting requests.

@@ -64,6 +64,18 @@ def connections(server):
     return len(server._listeners[0].active_channels)
 
 
+def test_a_server_that_has_noticed_the_stop_and_closed_leaves_the_caller_of_the_stop_alone(server):
+    class Noticed(threading.Event):
+        """A stop that the server has noticed, and closed upon, before the caller goes on."""
+
+        def set(self):
+            super().set()
+            wait("the server has closed", lambda: not server._map, 10)
+
+    server._stop = Noticed()
+    server.stop()
+
+
 @pytest.mark.parametrize("requests", [1, 20])
 def test_a_client_that_does_not_read_its_response_delays_no_other_and_is_disconnected(server, port, requests):
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * THREADS)]
