@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from cleanup_orchestrator.core.actions import Actions, VoidLock
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.step import Step, StepKind, StepState
 
 _USER, _ROLES = "user", "roles"
 
@@ -37,7 +37,7 @@ def void(deletion: Deletion, steps: Sequence[Step], user_id: str, why: str) -> A
 
     :param user_id: the user who made the change; empty: Keystone does not say who it was
     """
-    locked = deletion.drained_at is not None or deletion.closed_at is not None
+    locked = deletion.drained_at is not None or deletion.closed_at is not None or _relocking(deletion, steps)
     released = any(s.kind is StepKind.RELEASE and s.round >= deletion.since_round for s in steps)
     if not locked or released or deletion.status not in LOCKED or deletion.project_gone_at is not None:
         return ()
@@ -45,6 +45,17 @@ def void(deletion: Deletion, steps: Sequence[Step], user_id: str, why: str) -> A
     if own in ("", f"{_USER}:{user_id}"):
         return ()
     return (VoidLock(why, user_id),)
+
+
+def _relocking(deletion: Deletion, steps: Sequence[Step]) -> bool:
+    """Whether the drain is being repeated.
+
+    The drain clears Keystone's token cache once, some seconds after its own last change. If another user's change comes
+    after that, a token that was being validated at that moment may stay in the cache.
+    """
+    return deletion.status is Status.VERIFYING and any(
+        s.kind is StepKind.DRAIN and s.round == deletion.round and s.state is StepState.RUNNING for s in steps
+    )
 
 
 def unseen(deletion: Deletion) -> str:

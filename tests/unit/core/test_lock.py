@@ -9,7 +9,7 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReopened, RemovalStopped
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.unit.world import CLEAR, T0, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
@@ -44,6 +44,29 @@ def test_what_voids_a_lock(values, user_id, void):
         after, (event,) = applied.deletion, applied.events
         assert (after.drained_at, after.closed_at, after.empty_inventories, after.round) == (None, None, 0, 4)
         assert (event.type, event.actor, event.message) == ("inventory.void", user_id, "roles")
+
+
+@pytest.mark.parametrize(
+    ("step", "user_id", "void"),
+    [
+        ({}, "manager", True),
+        ({}, "me", False),
+        ({"round": 2}, "manager", False),
+        ({"state": StepState.DISPATCHED}, "manager", False),  # it has not begun, and clears the cache later
+        ({"state": StepState.DONE}, "manager", False),
+        ({"kind": StepKind.SURVEY}, "manager", False),
+    ],
+    ids=str,
+)
+def test_a_change_while_the_drain_is_repeated_voids_that_drain(step, user_id, void):
+    """The drain may have cleared Keystone's token cache already."""
+    record = deletion(status=Status.VERIFYING, lock_evidence=SEEN, round=3)
+    drain = dataclasses.replace(Step("s", "d", StepKind.DRAIN, round=3, state=StepState.RUNNING), **step)
+    found = lock.void(record, (drain,), user_id, "roles")
+    assert bool(found) is void
+    if void:
+        after = actions.apply(record, (drain,), found, T0).deletion
+        assert (after.round, after.drained_at) == (4, None)
 
 
 def test_nothing_is_voided_while_the_project_is_given_back():
