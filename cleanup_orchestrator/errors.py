@@ -22,6 +22,23 @@ class BadAnswer(CleanupError):
     code = "bad_answer"
 
 
+class ListChanged(CleanupError):
+    """A list changed so much while it was read that no attempt came to its end. It counts as unknown."""
+
+    code = "list_changed"
+
+
+class UnreadUse(CleanupError):
+    """Whether other projects use a resource could not be read."""
+
+    code = "unread_use"
+
+    def __init__(self, message: str, reason: Reason, remedy: str) -> None:
+        """Take the reason of the failure, and what a person does about it."""
+        super().__init__(message)
+        self.reason, self.remedy = reason, remedy
+
+
 class Stopped(CleanupError):
     """The deletion was cancelled, or the lease was lost. No write call is made."""
 
@@ -44,6 +61,10 @@ class NoProjectToken(CleanupError):
     """Keystone issues no token scoped to the project."""
 
     code = "no_project_token"
+
+
+class ScopeDisabled(NoProjectToken):
+    """Keystone issues no token scoped to the project, because the project or its domain is disabled."""
 
 
 class UnreadableName(CleanupError):
@@ -136,6 +157,10 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.NO_SERVICE_TOKEN, message)
     if isinstance(error, ProjectGone):
         return Failure(Reason.PROJECT_GONE, message)
+    if isinstance(error, UnreadUse):
+        return Failure(error.reason, message)
+    if isinstance(error, ListChanged):
+        return Failure(Reason.ERROR, message)
     if isinstance(error, RateLimited):
         return Failure(Reason.RATE_LIMITED, message)
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
@@ -144,8 +169,10 @@ def classify(error: BaseException) -> Failure:
         return Failure(reason, message, status)
     names = {cls.__name__ for cls in type(error).__mro__}
     # NotSupported: raised by the SDK if the endpoint does not tell which API versions it offers.
+    # ServiceDisabledException: raised by the SDK if the catalog has no endpoint of the service.
     if names & {
         "NotSupported",
+        "ServiceDisabledException",
         "ConnectFailure",
         "ConnectTimeout",
         "Timeout",

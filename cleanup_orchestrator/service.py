@@ -132,25 +132,27 @@ class Parts:
 
     def engine(self) -> deletions.Engine:
         """Return an engine."""
-        self._check_lien_types()
+        self._check_protection()
         return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
     def worker(self) -> Worker:
         """Return a worker."""
-        self._check_lien_types()
+        self._check_protection()
         self._check_protocol()
         importlib.import_module("openstack.connection")  # now, and not in the first step
         name = f"worker@{self.name}"
         context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
         return Worker(context)
 
-    def _check_lien_types(self) -> None:
-        """Check that plugins have the types that raise liens.
+    def _check_protection(self) -> None:
+        """Check that plugins have the types that raise liens, and the uses that are ignored.
 
         :raises cleanup_orchestrator.errors.CleanupError: if they have not
         """
         if names := protection.lien_types(self.conf):
             self.registry.expect_ordinary(names, "[protection] lien_types")
+        if names := protection.ignored_uses(self.conf):
+            self.registry.expect_uses(names, "[protection] ignored_uses")
 
     def api(self) -> Any:
         """Return the WSGI application."""

@@ -172,8 +172,9 @@ class SingleDeletion(DeletionHandlers):
         if not found and not paging.marker:
             names.check(self._context, filters, lambda: places(self._context, deletion_id))
         rows, links = paging.cut(req, found, lambda row: row.row)
-        waits, blocking = messages.waits(d, steps), Blocking(self._context, req.context)
-        shown = [views.leftover(row, d, waits, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
+        waits, behind = messages.waits(d, steps), messages.behind(d, steps)
+        blocking = Blocking(self._context, req.context)
+        shown = [views.leftover(row, d, waits, behind, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
         return {"leftovers": shown, **links}
 
     @pecan.expose("json")

@@ -76,7 +76,7 @@ def _leftover(found: ProjectLeftover, d: Deletion, blocked_by: Sequence[Mapping[
 
     The message does not say what the type waits for: that needs all steps of the deletion.
     """
-    return {**_project(found), **views.leftover(found.row, d, {}, blocked_by)}
+    return {**_project(found), **views.leftover(found.row, d, {}, None, blocked_by)}
 
 
 def _event(found: ProjectEvent, readable: Collection[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Tally
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
-from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import settle_until
@@ -362,16 +362,17 @@ def leftover(
     row: LeftoverRow,
     d: Deletion,
     waits: Mapping[messages.Place, str],
+    behind: Mapping[messages.Place, Sequence[str]] | None,
     blocked_by: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return a leftover.
 
     :param waits: what the types wait for that the deletion has not tried yet
+    :param behind: what does not move of that; ``None``: it is not known
     :param blocked_by: what blocks it, as the requester may see it
     """
     one = row.leftover
     waiting = waits.get((row.region, row.service, row.type)) if one.reason is Reason.PRESENT else None
-    by_hand = one.abandoned or one.reason is Reason.PROJECT_GONE
     return {
         "region": row.region,
         "service": row.service,
@@ -381,11 +382,28 @@ def leftover(
         "size": one.size,
         "reason": str(one.reason),
         "message": waiting or one.message,
-        "remedy": one.remedy if by_hand and one.remedy else remedy(messages.reason_now(d, one.reason)),
+        "remedy": _remedy(row, d, behind),
         "abandoned": one.abandoned,
         "owner": one.owner or None,
         "blocked_by": list(blocked_by),
     }
+
+
+def _remedy(row: LeftoverRow, d: Deletion, behind: Mapping[messages.Place, Sequence[str]] | None) -> str:
+    """Return what a person can do about a leftover."""
+    one, reason = row.leftover, messages.reason_now(d, row.leftover.reason)
+    if one.remedy and (one.abandoned or one.reason is Reason.PROJECT_GONE):
+        return one.remedy
+    known = "" if force.works(d) else one.remedy  # under force, it says how an abandoned resource is removed
+    subject = Subject(d.id, d.project_id, row.service, row.type, one.id)
+    if one.reason is Reason.PRESENT and reason == Reason.QUEUED:
+        stopped = None if behind is None else behind.get((row.region, row.service, row.type), ())
+        if stopped:
+            return subject.fill(BEHIND, behind=", ".join(stopped))
+        known = known or (WAITS if stopped is None else "")
+    elif one.reason is Reason.IN_USE and not one.blocked_by:
+        known = known or UNNAMED
+    return remedy(reason, subject, known)
 
 
 def event(row: Any, readable: Collection[str]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from keystoneauth1.adapter import Adapter
 from os_service_types import ServiceTypes
 from oslo_config import cfg
 
+from cleanup_orchestrator.cloud.endpoints import Registered, interfaces, is_on, official
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.errors import BadAnswer, body
 
 _OFFICIAL = ServiceTypes()
 
@@ -111,11 +111,6 @@ class CatalogEntryStatus:
     protocol: ProtocolStatus | None = None  #: what is known of the service, if it was asked over the protocol
 
 
-def official(service_type: str) -> str:
-    """Return the official name of a service type or alias; unknown ones unchanged."""
-    return _OFFICIAL.get_service_type(service_type) or service_type
-
-
 def by_any_name(service: str) -> str:
     """Return the official type of a type, an alias or a project name (``cinder``)."""
     data = _OFFICIAL.get_service_data_for_project(service) or {}
@@ -133,27 +128,18 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
 
     :raises BadAnswer: Keystone truncated a list
     """
-    services, endpoints = body(identity.get("/services"), "services"), body(identity.get("/endpoints"), "endpoints")
-    if services.get("truncated") or endpoints.get("truncated"):
-        raise BadAnswer("Keystone did not list the whole catalog")
-    if not endpoints["endpoints"]:  # an empty catalog would make every project look empty
-        raise BadAnswer("Keystone listed not a single endpoint")
-    by_id = {s["id"]: s for s in services["services"]}
+    registered = Registered.read(identity)
+    by_id = registered.services
     order = {id_: number for number, id_ in enumerate(by_id)}  # as in the catalog of a token, where the first is called
     of_type: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}  # as it was registered
-    for endpoint in endpoints["endpoints"]:
-        service = by_id.get(endpoint["service_id"])
-        if service is None:
-            raise BadAnswer(f"endpoint {endpoint['id']} belongs to no listed service")
+    for endpoint in registered.endpoints:
+        service = by_id[endpoint["service_id"]]
         there = of_type.setdefault((endpoint.get("region_id") or "", service["type"]), {})
         there.setdefault(service["id"], []).append(endpoint)
     found: dict[tuple[str, str], Entry] = {}
     for (region, raw), there in of_type.items():
         called = {id_: _called(identity, each) for id_, each in there.items()}
-        off = {
-            id_: by_id[id_].get("enabled") is False or all(e.get("enabled") is False for e in called[id_])
-            for id_ in there
-        }
+        off = {id_: not is_on(by_id[id_]) or not any(is_on(each) for each in called[id_]) for id_ in there}
         ids = sorted(there, key=lambda id_: (off[id_], order[id_]))
         type_ = official(raw)
         url = _first_url(called[ids[0]])
@@ -171,8 +157,7 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
 
 def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the endpoints of the interface that is called."""
-    asked = getattr(identity, "interface", None) or ()
-    names = {name.removesuffix("URL") for name in ((asked,) if isinstance(asked, str) else asked)}
+    names = interfaces(identity)
     return [each for each in endpoints if not names or each.get("interface") in {*names, None}]
 
 
@@ -182,7 +167,7 @@ def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
 
 def _first_url(endpoints: Iterable[Mapping[str, Any]]) -> str:
     """Return the URL of the first enabled endpoint; empty if there is none."""
-    return next((str(each.get("url") or "").rstrip("/") for each in endpoints if each.get("enabled") is not False), "")
+    return next((str(each.get("url") or "").rstrip("/") for each in endpoints if is_on(each)), "")
 
 
 def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:

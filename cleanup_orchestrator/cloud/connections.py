@@ -21,10 +21,12 @@ from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator.cloud import assumptions, janitors, protocol_options
+from cleanup_orchestrator.cloud.endpoints import KnownEndpoints, Unfiltered, interfaces
 from cleanup_orchestrator.cloud.janitors import Janitor
+from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, NoServiceToken
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, NoServiceToken, ScopeDisabled
 from cleanup_orchestrator.keystone.http_limits import MIB, Limits
 
 if TYPE_CHECKING:
@@ -177,6 +179,7 @@ class Clouds:
         #: The same: when the drain last found over many connections that Keystone's processes have the fence.
         self.fences_checked_at: list[float] = []
         self._discovery = _Discovery()
+        self._endpoints = KnownEndpoints()
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._budget: Budget | None = None
@@ -232,11 +235,19 @@ class Clouds:
             raise ValueError("an empty project id")
         with self._lock:
             if fresh or project_id not in self._project_auths:
-                self._project_auths[project_id] = self._load_project_auth(GROUP, project_id)
+                self._project_auths[project_id] = self._unfiltered(self._load_project_auth(GROUP, project_id))
             self._project_auths.move_to_end(project_id)
             while len(self._project_auths) > _CACHED_PROJECTS:
                 self._project_auths.popitem(last=False)
             return self._project_auths[project_id]
+
+    def _unfiltered(self, auth: BaseIdentityPlugin) -> BaseIdentityPlugin:
+        """Return an authentication for a project, whose tokens no endpoint filter of the project cuts short."""
+        return Unfiltered(auth, self._endpoints)
+
+    def _know_endpoints(self) -> None:
+        """Read the registered endpoints, unless they are recent: the tokens of projects need them."""
+        self._endpoints.recent(self.identity(self.admin_session()))
 
     def forget(self, project_id: str) -> None:
         """Drop the cached tokens and catalogs of the configured users and of the project, and all version documents."""
@@ -245,6 +256,7 @@ class Clouds:
             self._own_auth.clear()
             self._service_auth.clear()
         self._discovery.forget()
+        self._endpoints.forget()
 
     def forget_project(self, project_id: str) -> None:
         """Drop the cached token of the project."""
@@ -288,21 +300,33 @@ class Clouds:
     def project_session(self, project_id: str, guard: Guard = read_only) -> GuardedSession:
         """Return a session with a token scoped to the project.
 
-        :raises NoProjectToken: Keystone issues no token
+        :raises ScopeDisabled: the project or its domain is disabled
+        :raises NoProjectToken: Keystone issues no token for another reason
         :raises BadAnswer: the token is for another project
         """
+        self._know_endpoints()
         return self._scoped(self.session(self.project_auth(project_id), guard), project_id)
 
-    @staticmethod
-    def _scoped(session: GuardedSession, project_id: str) -> GuardedSession:
+    def _scoped(self, session: GuardedSession, project_id: str) -> GuardedSession:
         """Return the session if its token is of the project; see :meth:`project_session`."""
         try:
             scope = session.get_project_id()
         except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
-            raise NoProjectToken(f"Keystone issues no token for the project (HTTP {error.http_status})") from None
+            said = f"Keystone issues no token for the project (HTTP {error.http_status})"
+            if why := self._why_disabled(project_id):
+                raise ScopeDisabled(f"{said}: {why}") from None
+            raise NoProjectToken(said) from None
         if scope != project_id:
             raise BadAnswer(f"asked for a token of project {project_id}, got one of {scope}")
         return session
+
+    def _why_disabled(self, project_id: str) -> str:
+        """Return what is disabled, as text for people; empty: nothing, or Keystone does not say it."""
+        try:
+            return Projects(self.identity(self.admin_session())).why_disabled(project_id)
+        except Exception as error:
+            LOG.debug("why Keystone gives no token of project %s is not known: %s", project_id, error)
+            return ""
 
     def project_roles(self, project_id: str) -> frozenset[str]:
         """Return the roles in a token of the project; raises as :meth:`project_session`."""
@@ -331,7 +355,8 @@ class Clouds:
         """
         if not project_id:
             raise ValueError("an empty project id")
-        auth = self._janitor_auth(janitor, user_id, project_id=project_id)
+        self._know_endpoints()
+        auth = self._unfiltered(self._janitor_auth(janitor, user_id, project_id=project_id))
         session = self._scoped(self.session(auth, guard), project_id)
         return session, frozenset(auth.get_access(session).role_names)
 
@@ -387,6 +412,21 @@ class Clouds:
             version="3",
             raise_exc=True,
         )
+
+    def why_no_endpoint(self, service_type: str, region: str) -> str:
+        """Return why the catalog has no endpoint of a service, and what an admin does; empty: it has one.
+
+        :raises BadAnswer: Keystone truncated a list
+        :raises keystoneauth1.exceptions.ClientException: Keystone did not answer
+        """
+        session = self.admin_session()
+        identity = self.identity(session)
+        called = interfaces(identity)
+        there = session.auth.get_access(session).service_catalog
+        if there.get_urls(service_type=service_type, region_name=region or None, interface=sorted(called) or None):
+            return ""
+        self._endpoints.forget()  # what was read before may say that the endpoint is enabled
+        return self._endpoints.recent(identity).why_missing(service_type, region, called, session.get_project_id())
 
     def check(self) -> None:
         """Have Keystone validate the orchestrator's token.

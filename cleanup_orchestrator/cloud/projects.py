@@ -104,6 +104,30 @@ class Projects:
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, self._identity.get)
 
+    def why_disabled(self, project_id: str) -> str:
+        """Return what is disabled, so that Keystone gives no token for the project, and the call that enables it.
+
+        Empty: neither the project nor its domain is disabled.
+
+        :raises ProjectNotFound: Keystone does not know the project
+        :raises keystoneauth1.exceptions.ClientException: Keystone did not answer, or refused the call
+        """
+        project = self.get(project_id)
+        domain = body(self._identity.get(f"/domains/{project.domain_id}"), "domain")["domain"]
+        if domain.get("enabled") is False:
+            return (
+                f"domain {domain.get('name')} ({project.domain_id}) is disabled, and so Keystone gives no token for "
+                f"its projects; as an admin: openstack domain set --enable {project.domain_id}"
+            )
+        if not project.enabled and project.fence:
+            return (
+                f"the project is disabled, and has a token fence: cancel deletion {project.fence}, then, as an admin: "
+                f"openstack project set --enable {project_id}; then retry the deletion"
+            )
+        if not project.enabled:
+            return f"the project is disabled; as an admin: openstack project set --enable {project_id}"
+        return ""
+
     def knows(self, project_id: str, own_id: str) -> bool:
         """Return whether Keystone knows a project, or a domain acting as one.
 

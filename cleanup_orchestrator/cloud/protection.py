@@ -58,6 +58,13 @@ OPTS = {
             "before these types are listed. Empty: such a resource is left, and all other resources are deleted. Must "
             "be the same for engines and workers.",
         ),
+        cfg.ListOpt(
+            "ignored_uses",
+            default=[],
+            help="Uses by other projects that do not prevent a delete, each as the deleted type, a colon, and the type "
+            "that uses it, such as 'network.floating_ip:network.port'. The page on outsiders has the table of all uses "
+            "and of the harm that the delete does. Empty: a resource that another project uses is left, and named.",
+        ),
     ],
 }
 
@@ -66,6 +73,11 @@ def hold_options(conf: cfg.ConfigOpts) -> HoldOptions:
     """Return the options that holds read, as configured now."""
     windows = Windows.of(conf.deletion.delete_windows, conf.deletion.delete_windows_time_zone)
     return HoldOptions(windows)
+
+
+def ignored_uses(conf: cfg.ConfigOpts) -> frozenset[str]:
+    """Return ``[protection] ignored_uses``."""
+    return frozenset(conf.protection.ignored_uses)
 
 
 def lien_types(conf: cfg.ConfigOpts) -> frozenset[str]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud.catalog import official
+from cleanup_orchestrator.cloud.endpoints import official
 from cleanup_orchestrator.errors import CleanupError
 
 GROUP = "protocol"

@@ -39,6 +39,9 @@ TOO_MANY_IF_ASKED = frozenset({413, 503})
 NOT_DONE = frozenset({413, 429, 498})
 #: The longest ``Retry-After`` that a call waits for, in seconds. If it is longer, the step is retried later.
 PATIENCE = 5.0
+#: Seconds after which a new token is of another second than the revocation of an earlier one. Keystone counts a token
+#: as revoked that was issued in the second of the revocation, and a token tells its time to the second.
+TOKEN_SECOND = 1.1
 Guard = Callable[[str, str], None]  #: called with (method, url) before each write; raises to refuse it
 
 #: Headers that carry a token.
@@ -133,10 +136,28 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         """Make a call, with retries; see ``keystoneauth1.session.Session.request``.
 
         A read is retried after a temporary failure. A write is retried only if its service answered that it did not
-        execute it because of too many requests.
+        execute it because of too many requests. A call whose token is refused is made again with a new token, by
+        keystoneauth, and if that is refused, too, once more with a token of a later second: a change of the groups or
+        of the password of the orchestrator's user revokes all its tokens until the end of that second.
 
         :param once: whether there is one attempt only
         """
+        again = not once and kwargs.get("authenticated") is not False and kwargs.get("allow_reauth", True)
+        again = again and isinstance(kwargs.get("data"), str | bytes | None)
+        again = again and (kwargs.get("auth") or self.auth) is not None
+        try:
+            response = self._request_with_retries(url, method, once=once, **kwargs)
+            if response.status_code != 401 or not again:
+                return response
+        except ka_exceptions.Unauthorized as error:
+            if not again or _is_login(error):
+                raise
+        time.sleep(TOKEN_SECOND)
+        self.invalidate(kwargs.get("auth"))
+        return self._request_with_retries(url, method, once=once, **kwargs)
+
+    def _request_with_retries(self, url: str, method: str, *, once: bool = False, **kwargs: Any) -> Any:
+        """Make a call, with retries after temporary failures; see :meth:`request`."""
         verb = method.upper()
         authenticating = kwargs.get("authenticated") is False and verb == "POST" and url.endswith("/auth/tokens")
         writing = verb not in SAFE_METHODS and not authenticating
@@ -285,6 +306,11 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
             return None
         wait = pause if asked is None else asked
         return wait if wait <= PATIENCE else None
+
+
+def _is_login(error: ka_exceptions.HttpError) -> bool:
+    """Return whether Keystone refused a login, and not a service a token."""
+    return str(error.method).upper() == "POST" and str(error.url).endswith("/auth/tokens")
 
 
 class _Permit:

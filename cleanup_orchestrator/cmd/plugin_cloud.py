@@ -20,7 +20,7 @@ from typing import Any
 from keystoneauth1.adapter import Adapter
 from openstack.connection import Connection
 
-from cleanup_orchestrator.cloud.catalog import official
+from cleanup_orchestrator.cloud.endpoints import official
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.cmd import clouds

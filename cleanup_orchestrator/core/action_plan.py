@@ -58,7 +58,8 @@ class ActionPlan:
     def retry(self, step: Step) -> None:
         """Dispatch a finished step again when its back-off is over."""
         self.dispatch_at(step, retry_at(step, self.view.deletion, self.view.rules))
-        tried = step.attempt >= self.view.rules.attempts or step.reason in ONLY_A_PERSON
+        person = step.reason in ONLY_A_PERSON and step.seen_twice
+        tried = step.attempt >= self.view.rules.attempts or person
         self._soon = self._soon or step.polled or not tried
 
     def follow(self, step: Step) -> None:

@@ -372,6 +372,8 @@ def _place(step: Step) -> dict[str, str]:
 def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
     """Return deletion and step with the result and the learned facts in them."""
     waived = bool(step.waived)  # it was waived while it ran: its result does not count
+    result = believed(step, result)
+    same = not waived and (step.outcome, step.reason) == (result.outcome, result.reason)
     # Polls are no failed attempts. Otherwise one list that fails after some polls is repeated only after a minute.
     failed_poll = step.polled and result.outcome is Outcome.UNKNOWN
     after = dataclasses.replace(
@@ -391,6 +393,9 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         digest=result.digest or step.digest,
         deleted=step.deleted + len(result.deleted),
         calls=step.calls + result.calls,
+        same=step.same + 1 if same else 1,
+        absent=result.absent,
+        remedy="" if waived else result.remedy,
         finished_at=now,
         lease_until=None,
     )
@@ -405,6 +410,33 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     )
     values = _learned(result) | {"progress_at": now if progress else deletion.progress_at, "updated_at": now}
     return dataclasses.replace(deletion, **values), after
+
+
+def believed(step: Step, result: StepResult) -> StepResult:
+    """Return a result as far as it is believed after the results before it.
+
+    A list that has worked in this deletion does not become "not supported" by one answer: a service may answer 404 to a
+    list because one of the resources vanished meanwhile. Nor is a type that was listed gone with its resources because
+    its service says once that it lacks the type. If the service says so again, the type is empty only if nothing of it
+    was left before. A believed result is believed again.
+    """
+    if step.kind is not StepKind.SWEEP or not _was_listed(step):
+        return result
+    if result.outcome is Outcome.UNKNOWN and result.reason == Reason.NOT_SUPPORTED and not result.absent:
+        text = f"it was listed before in this deletion, and now its service answers: {result.message}"
+        return dataclasses.replace(result, reason=str(Reason.ERROR), message=text)
+    if not result.absent or (step.absent and not _known(step)):
+        return result
+    reason = Reason.NOT_SUPPORTED if step.absent else Reason.ERROR
+    text = "its service says that it lacks the type, which was listed before in this deletion: it is asked again"
+    unknown = StepResult(Outcome.UNKNOWN, str(reason), text, _known(step), calls=result.calls, facts=result.facts)
+    return dataclasses.replace(unknown, absent=True, learned=result.learned)
+
+
+def _was_listed(step: Step) -> bool:
+    """Whether a list of a step has worked in this deletion."""
+    doubted = step.absent and step.outcome is Outcome.UNKNOWN  # see believed
+    return bool(step.digest or step.found or doubted) or step.outcome in (Outcome.CLEAR, Outcome.LEFTOVERS)
 
 
 def _found(deletion: Deletion, step: Step, result: StepResult) -> int:

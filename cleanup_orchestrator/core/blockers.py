@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.core import force, trees
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
-from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, remedy
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, Subject, remedy
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -31,11 +31,23 @@ class Blocker:
 def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     """Return what keeps a deletion from going on, by region, service and type."""
     found = [
-        Blocker(step.region, step.service, step.type or str(step.kind), step.reason, step.message, remedy(step.reason))
+        Blocker(
+            step.region,
+            step.service,
+            step.type or str(step.kind),
+            step.reason,
+            step.message,
+            remedy(step.reason, subject(deletion, step), step.remedy),
+        )
         for step in steps
         if blocks(deletion, step)
     ]
     return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
+
+
+def subject(deletion: Deletion, step: Step) -> Subject:
+    """Return what the remedies of a step are about."""
+    return Subject(deletion.id, deletion.project_id, step.service, step.type)
 
 
 def blocks(deletion: Deletion, step: Step) -> bool:
@@ -55,9 +67,11 @@ def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
     Some steps never block in this way. The access step does not: if a sweep needs a token of the project and gets none,
     the sweep itself blocks. A halt step does not: resources that could not be stopped are deleted all the same. A step
     of project settings does not: the project is removed even if the settings stay. Under force, a sweep does not: what
-    it cannot delete is abandoned.
+    it cannot delete is abandoned. A reason that one odd answer may have blocks in this way once two answers gave it.
     """
     if step.reason not in ONLY_A_PERSON or step.kind in (StepKind.ACCESS, StepKind.HALT) or step.project_setting:
+        return False
+    if not step.seen_twice:
         return False
     sweep = step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)
     forced = sweep and force.asked(deletion) is not None and not step.unplanned

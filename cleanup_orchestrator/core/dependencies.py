@@ -25,7 +25,7 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 EVERYTHING = "*"
 
 #: Reasons of leftovers that are about to be deleted. A type that needs them gone waits for that, and tries nothing.
-_MOVING = frozenset({Reason.DELETING, Reason.QUEUED, Reason.RATE_LIMITED, Reason.ON_HOLD})
+MOVING = frozenset({Reason.DELETING, Reason.QUEUED, Reason.RATE_LIMITED, Reason.ON_HOLD})
 
 
 class Cycle(ValueError):
@@ -148,7 +148,7 @@ def _needing(step: Step, steps: Iterable[Step]) -> list[Step]:
 def _stuck(step: Step, round_: int) -> bool:
     """Whether the present round has listed the leftovers of a step, and they are not about to be deleted."""
     left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
-    return left and step.reason not in _MOVING
+    return left and step.reason not in MOVING
 
 
 def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:

@@ -67,7 +67,7 @@ def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[st
     leftovers = []
     for one in sweep.leftovers:
         if (old := before.get(key(one.id))) is not None:
-            one = dataclasses.replace(one, abandoned=True, owner=old.owner, remedy=one.remedy or old.remedy)
+            one = dataclasses.replace(one, abandoned=True, owner=old.owner, remedy=old.remedy or one.remedy)
             if one.reason is Reason.PRESENT:  # an inventory says that it is there, and not why it cannot be deleted
                 one = dataclasses.replace(one, reason=old.reason, message=old.message, blocked_by=old.blocked_by)
         leftovers.append(one)

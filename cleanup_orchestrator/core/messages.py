@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.deletion import (
     Tally,
 )
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 
 #: Resource types that a text names; further ones are counted.
@@ -87,13 +87,56 @@ def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
 
     Types that only a person can clear are not among them: these say what blocks them.
     """
-    if deletion.status is not Status.DELETING or deletion.purpose is not RoundPurpose.DELETE:
-        return {}
     every = list(steps)
-    late = [s for s in every if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
-    waiting = [s for s in late if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN) and s.reason not in ONLY_A_PERSON]
+    late = (s for s in _late(deletion, every) if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN))
+    waiting = [s for s in late if s.reason not in ONLY_A_PERSON]
     found = dependencies.waits_of_each(waiting, every, deletion.round, deletion.mode is Mode.EMPTY)
     return {(s.region, s.service, s.type): _wait(names) for s, names in found}
+
+
+def behind(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, tuple[str, ...]]:
+    """Return for each type that waits in the present delete round which types do not move that it waits for.
+
+    Directly or not. A type whose service deletes its resources moves, and so does one that is being swept.
+    """
+    every, round_ = list(steps), deletion.round
+    late = _late(deletion, every)
+    names = {s.id: found for s, found in dependencies.waits_of_each(late, every, round_, deletion.mode is Mode.EMPTY)}
+    by_name: dict[str, list[Step]] = {}
+    for step in every:
+        by_name.setdefault(step.name if step.type else step.service, []).append(step)
+
+    def roots(step: Step) -> set[str]:
+        found: set[str] = set()
+        seen, pending = {step.id}, [step]
+        while pending:
+            one = pending.pop()
+            others = (s for name in names.get(one.id, ()) for s in by_name.get(name.rstrip("."), ()))
+            for other in others:
+                if other.id in seen or (step.region and other.region not in ("", step.region)):
+                    continue
+                seen.add(other.id)
+                if names.get(other.id):
+                    pending.append(other)
+                elif _has_stopped(other, round_):
+                    found.add(other.name.rstrip("."))
+        return found
+
+    return {(s.region, s.service, s.type): tuple(sorted(found)) for s in late if (found := roots(s))}
+
+
+def _late(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
+    """Return the sweeps that have not run yet in the present delete round."""
+    if deletion.status is not Status.DELETING or deletion.purpose is not RoundPurpose.DELETE:
+        return []
+    return [s for s in steps if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
+
+
+def _has_stopped(step: Step, round_: int) -> bool:
+    """Whether a step has a result in a round after which nothing of it goes on by itself."""
+    here = step.state is StepState.DONE and (step.round == round_ or step.kind is StepKind.UNSUPPORTED)
+    left = step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)
+    return here and left and step.reason not in dependencies.MOVING
 
 
 def _wait(names: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
-from cleanup_orchestrator.core.reasons import remedy
+from cleanup_orchestrator.core.reasons import Subject, remedy
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
@@ -75,7 +75,7 @@ def incomplete(deletion: Deletion, steps: Iterable[Step]) -> str:
         return ""
     names = [f"{step.name.rstrip('.')}@{step.region} ({_why(step)})" for step in missing]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    remedies = {_why(step): _remedy(step) for step in missing}
+    remedies = {_why(step): _remedy(deletion, step) for step in missing}
     cure = "; ".join(f"{why}: {what}" for why, what in sorted(remedies.items()))
     return f"it could not see {', '.join(names[:_NAMED])}{more}. {cure}"
 
@@ -84,8 +84,11 @@ def _why(step: Step) -> str:
     return "list too long" if _is_truncated(step) else step.reason or "not listed"
 
 
-def _remedy(step: Step) -> str:
-    return "raise [worker] most_listed" if _is_truncated(step) else remedy(step.reason)
+def _remedy(deletion: Deletion, step: Step) -> str:
+    if _is_truncated(step):
+        return "an operator raises [worker] most_listed"
+    subject = Subject(deletion.id, deletion.project_id, step.service, step.type)
+    return remedy(step.reason, subject, step.remedy)
 
 
 def _is_truncated(step: Step) -> bool:

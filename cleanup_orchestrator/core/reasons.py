@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from enum import StrEnum
 
 
@@ -17,10 +19,12 @@ class Reason(StrEnum):
     NOT_PLANNED = "not_planned"  #: not in the plan that the deletion follows: not deleted
     NOT_SELECTED = "not_selected"  #: not in the selection of a deletion that keeps the project: not deleted
     DELETING = "deleting"  #: its service accepted the delete, but it is still there
+    STUCK = "stuck"  #: its service accepted the delete, and has not ended it for longer than ``deleting_patience``
     FORBIDDEN = "forbidden"  #: its service answered 401 or 403
     REFUSED = "refused"  #: its service answered another 4xx
     ERROR = "error"  #: its service answered 5xx, or the call failed
     UNREACHABLE = "unreachable"  #: no connection, or a time-out
+    NO_ENDPOINT = "no_endpoint"  #: Keystone knows the service, and no token has its endpoint: it is disabled, or hidden
     TIMED_OUT = "timed_out"  #: the step sent no heartbeat for too long, or took too long, and was given up
     ON_HOLD = "on_hold"  #: a lien, the brake or the delete windows withheld its delete; see the condition ``on_hold``
     RATE_LIMITED = "rate_limited"  #: its service limits the rate of calls (429)
@@ -53,7 +57,9 @@ ONLY_A_PERSON = frozenset(
         Reason.FOREIGN,
         Reason.OWNER_UNKNOWN,
         Reason.NOT_PLANNED,
+        Reason.STUCK,
         Reason.FORBIDDEN,
+        Reason.NO_ENDPOINT,
         Reason.NOT_SUPPORTED,
         Reason.NO_PLUGIN,
         Reason.NO_PROJECT_TOKEN,
@@ -67,6 +73,10 @@ ONLY_A_PERSON = frozenset(
         Reason.PROJECT_IMMUTABLE,
     }
 )
+
+
+#: Reasons that one odd answer of a service may have, so that it takes two in a row to ask for a person.
+ONE_ANSWER = frozenset({Reason.FORBIDDEN, Reason.NOT_SUPPORTED, Reason.BAD_ANSWER, Reason.NO_PROJECT_TOKEN})
 
 
 class StatusReason(StrEnum):
@@ -100,59 +110,145 @@ class StatusReason(StrEnum):
 #: What follows once an obstacle to the removal of the project is gone, and the other way out.
 _CONTINUES = (
     "a cascade that has locked the project continues automatically then; to keep the project, cancel the deletion "
-    "('openstack project deletion cancel')"
+    "('openstack project deletion cancel {deletion}')"
+)
+_RETRY = "'openstack project deletion retry {deletion}' makes the deletion try at once"
+_LEFTOVERS = "openstack project deletion leftovers --long --type {type}"
+_WAIVE = (
+    "'openstack project deletion waiver create {service} --project {project} --days 30 --reason WHY' (an admin): then "
+    "it is not listed, and what it holds stays"
 )
 
-#: What a person does about a reason. Every blocker shows it.
+#: What a person does about a reason: which call, who makes it, and what happens then. Templates for :func:`remedy`.
+#: A remedy begins with "nothing" only if the deletion continues without an action of a person.
 REMEDIES: dict[str, str] = {
-    Reason.IN_USE: "see what blocks it; it is tried again automatically",
-    Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
-    Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
-    Reason.OWNER_UNKNOWN: "let an admin find its owner and delete it by hand: it is never deleted without a "
-    "known owner",
-    Reason.NOT_PLANNED: "delete it by hand, or clear what the plan says blocks it, make a new plan with a dry run, and "
-    "request a cascade by that plan",
+    Reason.IN_USE: "its owner, or an admin, deletes what blocks it, unless that is being deleted: "
+    f"'{_LEFTOVERS} {{deletion}}' names it; the delete is tried again automatically",
+    Reason.PROTECTED: "its owner, or an admin, removes the sharing or the mark that the message names, or an operator "
+    f"switches this protection off ([protection] in the worker's configuration); {_RETRY}",
+    Reason.FOREIGN: "the owner of the blocking resource, or an admin, ends its use of this one, or removes it: "
+    f"'{_LEFTOVERS} {{deletion}}' names both; the delete is tried again automatically. The page on outsiders in the "
+    "manual has the uses that an operator may ignore ([protection] ignored_uses), and the harm that this does",
+    Reason.OWNER_UNKNOWN: "an admin finds its owner and deletes it by hand, because nothing is deleted without a known "
+    f"owner: '{_LEFTOVERS} {{deletion}}' has its id; {_RETRY}",
+    Reason.NOT_PLANNED: "its owner, or an admin, deletes it by hand, or clears what the plan says blocks it; or make a "
+    "new plan ('openstack project delete --async --cascade --dry-run {project}') and request a cascade by that plan",
     Reason.NOT_SELECTED: "nothing: it stays, as requested",
-    Reason.DELETING: "wait: its service has accepted the delete",
-    Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
-    Reason.REFUSED: "read the service's message; an admin may have to change the resource first",
-    Reason.ERROR: "read the log of the service; it is tried again automatically",
-    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
-    Reason.TIMED_OUT: "find the plugin or the service that hangs; it is tried again automatically, in a new thread",
+    Reason.DELETING: "nothing: its service has accepted the delete, and its end is looked for automatically; after "
+    "[worker] deleting_patience it is named as stuck",
+    Reason.STUCK: "an operator of {service} makes sure that the process which deletes it runs: the deletion goes on "
+    "automatically when it is gone. Otherwise an admin resets its state with a call of {service}, or gives it up: "
+    "'openstack project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    Reason.FORBIDDEN: "an admin gives the orchestrator's user the role that {service} asks for ('openstack role add "
+    f"--user USER --project PROJECT ROLE'; the page of the service in the manual names the role); {_RETRY}",
+    Reason.REFUSED: "its owner, or an admin, changes {type} {id} as the message asks; "
+    "the delete is tried again automatically. If nothing can change it, an admin gives it up: 'openstack project "
+    "deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    Reason.ERROR: "an operator of {service} removes the cause that the message names, which the log of the service has "
+    "in full; it is tried again automatically. If the cause cannot be removed, an admin gives up what is left: "
+    "'openstack project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    Reason.UNREACHABLE: "an operator brings the endpoint of {service} back: it is tried again automatically. If it is "
+    f"gone for good: {_WAIVE}",
+    Reason.NO_ENDPOINT: "an admin makes the call that the message names: then it is listed automatically. A waiver "
+    "would leave what it holds behind",
+    Reason.TIMED_OUT: "an operator finds what hangs, the plugin or {service}: the log of the worker names the call. It "
+    f"is tried again automatically, in a new thread. If the service is gone for good: {_WAIVE}",
     Reason.ON_HOLD: "nothing: it continues automatically; the condition 'on_hold' names the hold and how to clear it",
-    Reason.RATE_LIMITED: "wait: it is tried again automatically",
-    Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
-    Reason.BAD_ANSWER: "check which program answers at the service's endpoint",
-    Reason.NO_PLUGIN: "install a plugin for it, let it speak the project resources protocol, declare in [catalog] that "
-    "it owns nothing, or let an admin waive it",
+    Reason.RATE_LIMITED: "nothing: its service limits the rate of calls, and it is tried again automatically",
+    Reason.NOT_SUPPORTED: "an operator makes sure that the endpoint of {service} in the catalog answers, and in a "
+    "version that has {type} ('openstack endpoint list --service {service}'); it is listed again automatically. If the "
+    f"service does not have it: {_WAIVE}",
+    Reason.BAD_ANSWER: "an operator looks which program answers at the endpoint of {service} ('openstack endpoint list "
+    "--service {service}'), and corrects the endpoint or the program; it is tried again automatically",
+    Reason.NO_PLUGIN: "an operator installs a plugin for {service}, lets it speak the project resources protocol, or "
+    f"declares in [catalog] that it owns nothing; or {_WAIVE}",
     Reason.INFORMATIONAL: "nothing: it is deleted with the project; until then its owner or an admin may delete it",
     Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
-    Reason.WAIVED: "nothing: an admin waived it; withdraw the waiver to have it listed",
-    Reason.NO_PROJECT_TOKEN: "let an admin give the orchestrator an inherited admin role on the domain; if the project "
-    "is disabled, enable it",
-    Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
-    "about security in the administration guide",
-    Reason.NO_SERVICE_TOKEN: "set up the user of the project resources protocol as the message says ([protocol] in the "
-    "worker's configuration)",
-    Reason.UNREADABLE_NAME: "do what the message says, or rename the project or its domain in Latin-1 characters",
+    Reason.WAIVED: "nothing: an admin waived it; 'openstack project deletion waiver list' names the waiver, and an "
+    "admin withdraws it with 'openstack project deletion waiver delete WAIVER' to have it listed",
+    Reason.NO_PROJECT_TOKEN: "an admin makes the call that the message names: then it goes on automatically. If the "
+    "message names none, an admin gives the orchestrator an inherited admin role on the domain ('openstack role add "
+    f"--user USER --domain DOMAIN --inherited admin'); {_RETRY}",
+    Reason.NO_JANITOR: "an operator sets up the janitor as the message says ([janitor] in the worker's configuration; "
+    f"see the page about security in the administration guide); {_RETRY}",
+    Reason.NO_SERVICE_TOKEN: "an operator sets up the user of the project resources protocol as the message says "
+    f"([protocol] in the worker's configuration); {_RETRY}",
+    Reason.UNREADABLE_NAME: "an operator does what the message says, or an admin renames the project or its domain in "
+    f"Latin-1 characters ('openstack project set --name NAME {{project}}'); {_RETRY}",
     Reason.DRAIN_HELD: "nothing: the project is disabled",
-    Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",
-    Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "
-    "database; then let an admin waive the service for this project, and retry",
+    Reason.INHERITED_GRANTS: "an admin removes these grants ('openstack role remove'), or an operator sets [drain] "
+    f"inherited_grants = close: then they block nothing; {_RETRY}",
+    Reason.PROJECT_GONE: "an operator does what the message says, or removes the rows with the project's id {project} "
+    f"from the database of {{service}}; then {_WAIVE}; {_RETRY}",
     Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; to delete it, request an ordinary deletion",
-    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first ('openstack project delete'), or retry their "
-    f"deletions; {_CONTINUES}",
+    Reason.PROJECT_HAS_CHILDREN: "a manager of the domain, or an admin, deletes its child projects first ('openstack "
+    f"project delete CHILD'), or retries their deletions; {_CONTINUES}",
+    Reason.PROJECT_IS_DOMAIN: "nothing: the project of a domain goes with its domain ('openstack domain delete'), and "
+    "is never deleted by itself",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
-    Reason.PROJECT_RENAMED: "rename the project ('openstack project set --name'), or let an operator change the "
-    f"never-delete list; {_CONTINUES}",
-    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option ('openstack project set --no-immutable'); "
-    f"{_CONTINUES}",
+    Reason.PROJECT_RENAMED: "an admin renames the project ('openstack project set --name NAME {project}'), or an "
+    f"operator changes the never-delete list; {_CONTINUES}",
+    Reason.PROJECT_IMMUTABLE: "an admin unsets the project's immutable option ('openstack project set --no-immutable "
+    f"{{project}}'); {_CONTINUES}",
     Reason.QUEUED: "nothing: its turn comes automatically",
-    Reason.PRESENT: "delete it, or request a cascade deletion",
+    Reason.PRESENT: "its owner, or an admin, deletes it; or request a cascade: 'openstack project delete --async "
+    "--cascade {project}'",
     Reason.STOPPED: "nothing: it is resumed automatically",
 }
 
+#: What a person does about a resource that is in use, if its service does not say by what.
+UNNAMED = (
+    "its service does not name what uses it: an admin asks it with its own calls for what refers to {type} {id}, and "
+    "removes that; the delete is tried again automatically. If nothing is found, an admin gives it up: 'openstack "
+    "project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project"
+)
 
-def remedy(reason: str) -> str:
-    """Return what a person does about a reason code."""
-    return REMEDIES.get(reason, "see the message")
+#: What a person does about a resource that its service lists, and does not know when it is to be deleted.
+UNKNOWN_TO_SERVICE = (
+    "no call reaches it: an operator of {service} removes what the message names as missing, or the row of {type} {id} "
+    "in the database of the service; it counts as deleted when the list no longer has it. To go on without it, an "
+    "admin uses 'openstack project deletion force --type {type} --reason WHY {deletion}'"
+)
+
+#: What a person does about what is to be deleted, if it is not known whether what it waits for moves.
+WAITS = "nothing, unless 'openstack project deletion show {deletion}' names a blocker: its turn comes after that"
+
+#: What a person does about what waits for resources that do not move.
+BEHIND = (
+    "{behind} must be gone first, and does not move: clear what blocks it ('openstack project deletion show "
+    "{deletion}' has its remedy); then this is deleted automatically"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """What a remedy is about: it fills the fields of a template. What is empty stays for the reader to fill in."""
+
+    deletion: str = ""  #: id of the deletion
+    project: str = ""  #: id of the project
+    service: str = ""
+    type: str = ""
+    id: str = ""  #: of the resource
+
+    def fill(self, template: str, **more: str) -> str:
+        """Return a template with the values of this subject in place of its fields.
+
+        A text with other braces, which a plugin or a service wrote, stays as it is.
+        """
+        values = {
+            "deletion": self.deletion or "DELETION",
+            "project": self.project or "PROJECT",
+            "service": self.service or "the service",
+            "type": f"{self.service}.{self.type}" if self.type else "TYPE",
+            "id": self.id or "ID",
+            **more,
+        }
+        return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)
+
+
+def remedy(reason: str, subject: Subject = Subject(), known: str = "") -> str:
+    """Return what a person does about a reason code.
+
+    :param known: a remedy that says more than that of the reason; empty: there is none
+    """
+    return subject.fill(known or REMEDIES.get(reason, "see the message"))

@@ -188,9 +188,10 @@ class Round:
     def awaits_access(self, step: Step) -> bool:
         """Whether a step is tried again only after the access step: nothing else gets it a token of the project.
 
-        Under force it is tried, so that it can be abandoned.
+        A single refusal is no proof of that, and is tried again. Under force it is tried, so that it can be abandoned.
         """
-        return step.reason == Reason.NO_PROJECT_TOKEN and self.repeats_access and not self.force_applies
+        refused = step.reason == Reason.NO_PROJECT_TOKEN and step.seen_twice
+        return refused and self.repeats_access and not self.force_applies
 
     # -- force
     def is_abandoned(self, step: Step) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from cleanup_orchestrator.core.facts import Fact
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import ONE_ANSWER, Reason
 from cleanup_orchestrator.core.redact import redact
 
 
@@ -106,6 +106,11 @@ class Step:
     digest: str = ""  #: of the ids that may be deleted, as of the latest list; empty: not listed
     deleted: int = 0  #: confirmed gone, over all sweeps
     calls: int = 0  #: API calls, over all sweeps
+    same: int = 0  #: how many results in a row had this outcome and this reason
+    #: Whether the service said at the latest list that it lacks the type. The project has none of it then, unless an
+    #: earlier list worked.
+    absent: bool = False
+    remedy: str = ""  #: what a person does about ``reason``; empty: see the reason
     fencing_token: int = 0  #: incremented by each claim; a write with an older token is refused
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
@@ -124,6 +129,11 @@ class Step:
         """Whether it runs again only to see whether the deletes that its service accepted have ended."""
         return self.outcome is Outcome.LEFTOVERS and self.reason == Reason.DELETING
 
+    @property
+    def seen_twice(self) -> bool:
+        """Whether the reason does not rest on a single answer, which may have been odd."""
+        return self.kind is not StepKind.SWEEP or self.reason not in ONE_ANSWER or self.same > 1
+
 
 #: The longest message of a leftover, in characters. It may name some dozen blocking resources.
 MOST_MESSAGE = 8192
@@ -140,7 +150,8 @@ class Leftover:
     blocked_by: tuple[Mapping[str, str], ...] = ()  #: see ``verdicts.blocker``; a sweep adds its project
     abandoned: bool = False  #: whether it was abandoned by force
     owner: str = ""  #: if it may be abandoned: the project that it names as its owner
-    remedy: str = ""  #: if it may be abandoned: how a person removes it; empty: see its reason
+    #: What a person does about it; if it may be abandoned, how a person removes it. Empty: see its reason.
+    remedy: str = ""
     #: Whether the journal has the intent to delete it: it does not get another line with each try.
     announced: bool = False
     size: int | None = None  #: in bytes, as its service lists it; ``None``: it does not say
@@ -148,6 +159,26 @@ class Leftover:
     def __post_init__(self) -> None:
         """Remove secrets from the message: it repeats text from a service or a user."""
         object.__setattr__(self, "message", redact(self.message, MOST_MESSAGE))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """What is known of the deletes of a resource that is still there after its service accepted one.
+
+    It survives a list that fails, and the rounds of a deletion. It ends when the resource is gone.
+    """
+
+    id: str
+    accepted: int = 0  #: deletes that its service accepted
+    failed: int = 0  #: of these, the ones that failed by the resource's row
+    fault: str = ""  #: what the row said at the latest failure
+    seen_at: datetime.datetime | None = None  #: since when the deletion knows that its service deletes it, UTC
+    accepted_at: datetime.datetime | None = None  #: of the latest accepted delete, UTC
+
+    @property
+    def pending(self) -> bool:
+        """Whether a delete was accepted of which it is not known that it failed."""
+        return self.accepted > self.failed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,6 +195,9 @@ class StepResult:
     in_use_unplanned: int = 0  #: of the leftovers that others use, those that are not in the plan either
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
     digest: str = ""  #: see ``Step.digest``
+    absent: bool = False  #: see ``Step.absent``
+    remedy: str = ""  #: see ``Step.remedy``
+    deletes: tuple[DeleteRecord, ...] | None = None  #: of all leftovers; ``None``: those on record still hold
     more: bool = False  #: the list was not read to its end: there is more than it has
     #: Resources that are named although they are no leftovers: kept ones, for a plan, and informational ones.
     kept_resources: tuple[Leftover, ...] = ()

@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.cloud.projects import Project
-from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.cloud.session import TOKEN_SECOND, read_only
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain.base import (
     PROJECT_DISABLED,
@@ -22,7 +22,7 @@ from cleanup_orchestrator.drain.base import (
     check_shared_cache,
     probe,
 )
-from cleanup_orchestrator.errors import NoProjectToken
+from cleanup_orchestrator.errors import NoProjectToken, ScopeDisabled
 from cleanup_orchestrator.keystone import protocol
 
 #: Probes of the fence at once, each over a new connection: a load balancer may choose another Keystone for each.
@@ -36,6 +36,7 @@ _SERIAL = "fence serial "
 
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
 _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every Keystone"
+_REFUSED = f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
 
 
 class Fence(Driver):
@@ -72,7 +73,11 @@ class Fence(Driver):
             text = "the project is disabled: its fence is set, and cannot be seen to hold until it is enabled"
             return Result(False, str(Reason.NO_PROJECT_TOKEN), text, evidence)
         time.sleep(protocol.FENCE_MAX_AGE)
-        problem = _problem(context)
+        try:
+            problem = _problem(context)
+        except ScopeDisabled as error:
+            text = f"the fence is set, and cannot be seen to hold: {error}"
+            return Result(False, str(Reason.NO_PROJECT_TOKEN), text, evidence)
         if problem:
             raise NotHeld(problem)
         return Result(True, message="the project has a token fence, seen over new connections", evidence=evidence)
@@ -81,6 +86,8 @@ class Fence(Driver):
         """Return whether the fence is effective in each Keystone process that answers.
 
         Any update of the project by a Keystone process without the fence removes it.
+
+        :raises ScopeDisabled: no token can show it, as the project or its domain is disabled
         """
         return not _problem(context)
 
@@ -149,10 +156,23 @@ def _problem(context: DrainContext) -> str:
     it again and again: they were a third of all calls to Keystone. The second is that this project has its fence. All
     processes read it from one database, so that a process which finds no fence there is found by any probe.
     """
+    problem = _seen(context)
+    if problem == _REFUSED:
+        # A change of the orchestrator's groups or password revokes its tokens, and with them those that it gets in the
+        # same second: Keystone knows when a token was issued to the second.
+        time.sleep(TOKEN_SECOND)
+        problem = _seen(context)
+    return problem
+
+
+def _seen(context: DrainContext) -> str:
+    """Return what a look at the fence finds wrong, with a new token; empty: nothing."""
     # A new token, so that only the fence can refuse it. An older one may have been revoked meanwhile.
     context.clouds.project_auth(context.project_id, fresh=True)
     try:
         token = context.clouds.project_session(context.project_id).get_token()
+    except ScopeDisabled:
+        raise
     except NoProjectToken as error:
         return f"the orchestrator's own user {context.user_id} gets no token for the project ({error}): {_CHECK_USER}"
     checked_at = context.clouds.fences_checked_at
@@ -160,7 +180,8 @@ def _problem(context: DrainContext) -> str:
     probes = probe(
         functools.partial(_problem_of_one, context, str(token)), PROBES if all_of_them else min(_FEW, PROBES)
     )
-    problem = next(filter(None, probes), "")
+    # That a process lets tokens through is worse than that one refuses the orchestrator's own.
+    problem = max(filter(None, probes), key=lambda found: found != _REFUSED, default="")
     if problem:
         checked_at.clear()
     elif all_of_them:
@@ -177,7 +198,7 @@ def _problem_of_one(context: DrainContext, token: str) -> str:
         return f"a Keystone process still accepts tokens for the project: {_INSTALL}"
     # Without this check the refusal would prove nothing: the token could be invalid for another reason.
     if confirmed != context.deletion_id and not _validate(identity, headers)[0]:
-        return f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
+        return _REFUSED
     return ""
 
 

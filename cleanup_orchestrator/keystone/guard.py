@@ -291,8 +291,8 @@ def _refuse(refusal: Refusal) -> NoReturn:
     raise kinds[refusal.status](message=refusal.message)
 
 
-def install(user_id: str) -> None:
-    """Wrap Keystone's managers with the checks, and the SQL driver of projects with the serial.
+def install(user_id: str) -> Guard:
+    """Wrap Keystone's managers with the checks, and the SQL driver of projects with the serial; return the guard.
 
     :raises Unsupported: this release of Keystone lacks a method
     """
@@ -323,6 +323,7 @@ def install(user_id: str) -> None:
     for owner, name, check, parameters in checks:
         _check_before(owner, name, check, parameters)
     _count_changes(Resource, guard)
+    return guard
 
 
 def _check_before(owner: Any, name: str, check: Callable[..., None], parameters: Collection[str]) -> None:

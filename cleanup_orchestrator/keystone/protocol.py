@@ -44,3 +44,6 @@ SERIAL_HEADER = "X-Project-Cleanup-Serial"
 #: Header and query parameter with which a client names the mode, ``report`` or ``cascade``.
 MODE_HEADER = "X-Project-Cleanup"
 MODE_QUERY = "cleanup"
+
+#: Path, below ``/v3``, of the lists by project that this package adds to Keystone; see ``keystone.delegations``.
+DELEGATIONS_PATH = "/OS-PROJECT-CLEANUP"

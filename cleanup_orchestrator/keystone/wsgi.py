@@ -1,4 +1,4 @@
-"""The WSGI entry of Keystone with the fence and the hook.
+"""The WSGI entry of Keystone with the fence, the hook, and the lists by project.
 
 Serve it instead of ``keystone.wsgi.api:application``::
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cleanup_orchestrator.keystone import assumptions, fence, guard, options, pipeline, protocol
+from cleanup_orchestrator.keystone import assumptions, delegations, fence, guard, options, pipeline, protocol
 
 
 class NotConfigured(Exception):
@@ -50,8 +50,9 @@ def _load() -> Any:
             "(openstack user show -c id), or serve keystone.wsgi.api:application"
         )
     fence.guard_tokens(fence.Fence(fence.read_fences, user_id, group.fence_interval, fence.MAX_AGE))
-    guard.install(user_id)
+    guarded = guard.install(user_id)
     pipeline.install(application)
+    delegations.install(application, guarded)
     assumptions.check()
     return application
 

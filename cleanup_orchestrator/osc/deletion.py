@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import arguments, common, lookup, selection, sizes, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
@@ -247,6 +248,31 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         return tuple(names), values
 
 
+def unknown_lines(deletion: Mapping[str, Any], filters: Mapping[str, str | None]) -> list[str]:
+    """Return lines that name the types of a deletion that could not be listed, why, and what to do about each.
+
+    :param filters: the place of what is wanted: ``region``, ``service`` and ``type``, as far as they are given
+    """
+    blockers = {_place(row): row for row in deletion.get("blockers") or ()}
+    lines = []
+    for row in deletion.get("counts") or ():
+        if row.get("outcome") != Outcome.UNKNOWN or not _is_wanted(row, filters):
+            continue
+        blocker = blockers.get(_place(row), {})
+        lines += common.blocker_lines([{**row, "remedy": blocker.get("remedy")}])
+    return ["Unknown, because they could not be listed:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row.get("region"), row.get("service"), row.get("type")
+
+
+def _is_wanted(row: Mapping[str, Any], filters: Mapping[str, str | None]) -> bool:
+    """Whether the filters may be about the type of a row. The server knows the aliases of services."""
+    named = {"region": (row["region"],), "type": (row["type"], "", f"{row['service']}.{row['type']}")}
+    return all(not filters.get(name) or not values[0] or filters[name] in values for name, values in named.items())
+
+
 class ListDeletionLeftover(DeletionCommand, common.Lister):
     """List the leftovers of a deletion."""
 
@@ -266,7 +292,8 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
       The volumes of all projects that could not be deleted:
         openstack project deletion leftovers --all --service cinder --reason error
 
-    Types that could not be listed have no rows. 'openstack project deletion show' names them.
+    Types that could not be listed have no rows: what they hold is unknown. They are named on the standard error, with
+    the reason and the remedy of each.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -303,11 +330,15 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         if parsed_args.all:
             rows = list(self.client.all_leftovers(limit=parsed_args.limit, **filters))
         else:
-            rows = self.on_deletion(
+            lines, rows = self.on_deletion(
                 parsed_args,
                 parsed_args.deletion,
-                lambda id_: list(self.client.leftovers(id_, limit=parsed_args.limit, **filters)),
+                lambda id_: (
+                    unknown_lines(self.client.get_deletion(id_), filters),
+                    list(self.client.leftovers(id_, limit=parsed_args.limit, **filters)),
+                ),
             )
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
         formats: dict[str, Any] = {"blocked_by": lambda blockers: common.References(blockers or []), "size": sizes.Size}
         return heads, [tuple(formats[n](row.get(n)) if n in formats else row.get(n) for n in names) for row in rows]
 

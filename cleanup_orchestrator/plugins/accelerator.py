@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
+    REFUSED,
     ProjectDefinition,
     Reason,
     Resource,
@@ -20,9 +21,11 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Service,
+    Use,
     Verdict,
     blocker,
     exceptions,
+    state_remedies,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="accelerator_request",
+            used_by=(Use(("compute.server",), REFUSED),),
             list=_list,
             all_projects=_list,
             show=Rest(TYPE, "/accelerator_requests/{id}"),
@@ -73,6 +77,12 @@ SERVICE = Service(
             id="uuid",
             title="device_profile_name",
             explain=_explain_bound,
+            remedies=state_remedies(
+                "the log of cyborg-conductor has the cause, and openstack accelerator arq show {id} the server that it "
+                "is bound to",
+                "openstack accelerator arq unbind {id} with a service token, if Nova does not know that server",
+                "an operator",
+            ),
             unfiltered="Cyborg lists the requests of all projects to an admin, on one page and without a filter",
             created="created_at",
             parts=(),

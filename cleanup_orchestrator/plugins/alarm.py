@@ -77,6 +77,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="alarm",
+            used_by=(),
             list=_alarms({"q.field": "project_id", "q.op": "eq", "q.value": "{project_id}"}),
             all_projects=_alarms(_ALL),
             show=Rest(TYPE, "/alarms/{id}"),
@@ -90,6 +91,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="quota",
+            used_by=(),
             list=_quotas,
             all_projects="Aodh shows the quota of one project at a time",
             delete=Rest(TYPE, "/quotas/{project_id}", method="DELETE"),

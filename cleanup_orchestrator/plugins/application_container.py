@@ -11,7 +11,7 @@ met.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -28,7 +28,11 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Verdict,
     linked,
+    state_remedies,
 )
+from cleanup_orchestrator.plugins.neutron import ports_of_devices
+from cleanup_orchestrator.plugins.port_uses import uses_of_ports
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -81,9 +85,29 @@ def _delete_capsule(connection: Connection, project: ProjectDefinition, resource
     _delete(connection, project, resource, "capsules")
 
 
+#: Seconds after which a delete counts as lost, and is requested again.
+_LOST_AFTER = 3600
+
+
 def _deleting(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Wait for the host. The delete is asked for again once it counts as stuck."""
-    return "its host is deleting it" if resource.data.get("task_state") == "container_deleting" else None
+    """Wait for the host, unless it has not changed for an hour: then the delete is requested again."""
+    lost = (seconds_since(resource.data.get("updated_at")) or 0) >= _LOST_AFTER
+    return "its host is deleting it" if resource.data.get("task_state") == "container_deleting" and not lost else None
+
+
+def _delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a container is in Error, and why: a failed delete leaves it so."""
+    if resource.data.get("status") != "Error" or resource.data.get("task_state"):
+        return None
+    return f"its status is Error: {resource.data.get('status_reason') or 'Zun gives no reason'}"
+
+
+def _remedies(name: str) -> Mapping[Reason, str]:
+    return state_remedies(
+        f"openstack appcontainer service list shows whether the zun-compute of its host is up, and openstack {name} "
+        "show {id} the reason",
+        f"openstack {name} delete --force {{id}}",
+    )
 
 
 def _quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -112,8 +136,12 @@ SERVICE = Service(
             delete=_delete_capsule,
             id="uuid",
             deleting=_deleting,
+            failed=_delete_failed,
+            changed="updated_at",
+            remedies=_remedies("capsule"),
             created="created_at",
             parts=(PORTS,),
+            used_by=uses_of_ports(ports_of_devices, "a port of it is used by"),
             acts_on=_ACTS,
             unfiltered="Zun has no filter for capsules: it lists those of all projects to an admin",
             by_hand="as an admin: DELETE /v1/capsules/{id} (Zun)",
@@ -130,8 +158,12 @@ SERVICE = Service(
             delete=_delete_container,
             id="uuid",
             deleting=_deleting,
+            failed=_delete_failed,
+            changed="updated_at",
+            remedies=_remedies("appcontainer"),
             created="created_at",
             parts=(PORTS,),
+            used_by=uses_of_ports(ports_of_devices, "a port of it is used by"),
             acts_on=_ACTS,
             by_hand="as an admin: DELETE /v1/containers/{id}?stop=true (Zun)",
             source="GET, DELETE /v1/containers; zun api/controllers/v1/containers.py, common/utils.py (VALID_STATES), "
@@ -145,6 +177,7 @@ SERVICE = Service(
             show=_rest("/registries/{id}", key="registry"),
             delete=_rest("/registries/{id}", method="DELETE"),
             id="uuid",
+            used_by=(),
             after=("container", "capsule"),
             needed_by=(("container", linked(_CONTAINER)), ("capsule", linked(_CAPSULE))),
             source="GET, DELETE /v1/registries; zun api/controllers/v1/registries.py",
@@ -156,6 +189,7 @@ SERVICE = Service(
             all_projects="Zun shows the quota of one project at a time",
             delete=_rest("/quotas/{project_id}", method="DELETE"),
             fresh="it is addressed by the project's id",
+            used_by=(),
             project_setting=True,
             source="GET, DELETE /v1/quotas; zun api/controllers/v1/quotas.py, common/quota.py",
             note="A row that has the default value is not found.",

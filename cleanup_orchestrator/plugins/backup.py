@@ -85,6 +85,7 @@ SERVICE = Service(
     types=(
         _simple_type(
             "job",
+            used_by=(),
             all_projects=_list("jobs", NOTHING),
             title="description",
             acts_on="the trust that a job names, which any member of the project can choose. Freezer deletes it with "
@@ -99,6 +100,7 @@ SERVICE = Service(
         ),
         _simple_type(
             "session",
+            used_by=(),
             all_projects=_PATH,
             title="description",
             after=("job",),
@@ -106,6 +108,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="client",
+            used_by=(),
             list=_clients,
             all_projects=_PATH,
             delete=Rest(TYPE, "/{project_id}/clients/{row[client_id]}", method="DELETE"),
@@ -123,6 +126,7 @@ SERVICE = Service(
         ),
         _simple_type(
             "action",
+            used_by=(),
             all_projects=_PATH,
             title="freezer_action.backup_name",
             after=("job",),
@@ -131,6 +135,7 @@ SERVICE = Service(
         ),
         _simple_type(
             "backup",
+            used_by=(),
             all_projects=_PATH,
             title="backup_metadata.backup_name",
             after=("job",),

@@ -34,6 +34,7 @@ from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     NOTHING,
     Blocker,
+    OneByOne,
     Paging,
     ProjectDefinition,
     Reason,
@@ -44,14 +45,14 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Token,
+    Use,
     Verdict,
     blocker,
     blocking_verdict,
     exceptions,
-    foreign_use,
     knows_microversion,
     linked,
-    refuse,
+    state_remedies,
     verdict_naming,
 )
 
@@ -92,7 +93,7 @@ def _collection(name: str, microversion: str, **query: Any) -> Rest:
 
 def _nodes(**query: str) -> Rest:
     """Return the call that lists nodes. Ironic answers 500 to a list with the field ``allocation_uuid``."""
-    fields = "uuid,name,owner,lessee,provision_state,instance_uuid"
+    fields = "uuid,name,owner,lessee,provision_state,instance_uuid,last_error,provision_updated_at"
     return _collection("nodes", _NODES_VERSION, fields=fields, include_children="true", **query)
 
 
@@ -135,6 +136,27 @@ def _where(
 # ------------------------------------------------------------------------------------------------------------ instances
 def _undeploying(instance: Resource, project: ProjectDefinition) -> str | None:
     return "Ironic is undeploying it" if instance.data.get("provision_state") == _UNDEPLOYING else None
+
+
+def _undeploy_failed(instance: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Ironic failed to undeploy a node, and why."""
+    if instance.data.get("provision_state") != "error":
+        return None
+    return f"Ironic failed to undeploy it: {instance.data.get('last_error') or 'it gives no reason'}"
+
+
+def _clean_failed(lease: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Ironic failed to clean a node. Its lease can be ended all the same."""
+    if lease.data.get("provision_state") != "clean failed":
+        return None
+    return f"Ironic failed to clean the node: {lease.data.get('last_error') or 'it gives no reason'}"
+
+
+_REMEDIES = state_remedies(
+    "openstack baremetal node show {id} has last_error and the conductor that reserves the node, and openstack "
+    "baremetal conductor list shows whether it is up",
+    "start that conductor again, which ends its reservation and its task; then openstack baremetal node undeploy {id}",
+)
 
 
 def _allocation_of_others(connection: Connection, project: ProjectDefinition, node: Row) -> Verdict | None:
@@ -192,11 +214,6 @@ def _of_others(connection: Connection, project: ProjectDefinition, instance: Res
         or _server_on(connection, project, node)
         or _deployed_by_owner(project, node)
     )
-
-
-def _refuse_of_others(connection: Connection, project: ProjectDefinition, instance: Resource) -> None:
-    """Refuse an instance that Nova manages, or that may be another project's."""
-    refuse(_of_others(connection, project, instance))
 
 
 def _undeploy(connection: Connection, project: ProjectDefinition, instance: Resource) -> None:
@@ -346,8 +363,16 @@ SERVICE = Service(
             show=_NODE,
             owner="lessee",
             deleting=_undeploying,
-            prepare=(_refuse_of_others,),
-            used=foreign_use(_of_others),
+            failed=_undeploy_failed,
+            changed="provision_updated_at",
+            remedies=_REMEDIES,
+            used_by=(
+                Use(
+                    (f"{TYPE}.allocation", "compute.server", f"{TYPE}.node"),
+                    "undeploys the node of the other project's allocation, server or deployment",
+                    OneByOne(_of_others),
+                ),
+            ),
             delete=_undeploy,
             acts_on="the volumes and ports that users attached to the node: Ironic detaches them in Cinder and Neutron "
             "with the token of the request",
@@ -362,6 +387,7 @@ SERVICE = Service(
         ),
         _type(
             "allocation",
+            used_by=(Use((f"{TYPE}.instance", "compute.server"), "is refused while the node has an instance"),),
             list=_collection("allocations", _OWNED_ALLOCATIONS, owner="{project_id}"),
             all_projects=_collection("allocations", _OWNED_ALLOCATIONS),
             proof=_SEES_ALL_ALLOCATIONS,
@@ -382,12 +408,21 @@ SERVICE = Service(
         ),
         _type(
             "lease",
+            used_by=(),
             list=_LEASED,
             all_projects=_where(_ALL_NODES, lambda row: bool(row.get("lessee")), "the nodes that any project leases"),
             proof=_SEES_ALL_NODES,
             show=_NODE,
             owner="lessee",
             deleting=_cleaning,
+            failed=_clean_failed,
+            changed="provision_updated_at",
+            patience=24 * 3600,  # cleaning the disks of a node takes hours
+            remedies={
+                **_REMEDIES,
+                Reason.FORBIDDEN: "an admin ends the lease: openstack baremetal node unset {id} --lessee. Or the "
+                "operator allows it to admins of the lessee, in Ironic's policy baremetal:node:update:lessee",
+            },
             delete=_end_lease,
             after=("instance", "allocation"),
             needed_by=(("instance", linked()), ("allocation", linked()), ("compute.server", linked())),
@@ -400,6 +435,7 @@ SERVICE = Service(
         ),
         _type(
             "node",
+            used_by=(),
             list=_OWNED,
             all_projects=_where(_ALL_NODES, lambda row: bool(row.get("owner")), "the nodes that any project owns"),
             proof=_SEES_ALL_NODES,
@@ -413,6 +449,7 @@ SERVICE = Service(
         ),
         _type(
             "runbook",
+            used_by=(),
             list=_RUNBOOKS,
             all_projects=_RUNBOOKS,
             proof=_SEES_ALL_RUNBOOKS,

@@ -19,12 +19,15 @@ from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import FENCE_OPTION, FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
-from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, knows_microversion
+from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, in_catalog, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
     GIB,
+    REFUSED,
     Action,
+    Contains,
     Explain,
+    FindsUses,
     Halt,
     Listing,
     NeededBy,
@@ -36,9 +39,11 @@ from cleanup_orchestrator.plugins.contract import (
     Run,
     Service,
     Unblock,
+    Use,
 )
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.parts import PORTS
+from cleanup_orchestrator.plugins.remedies import state_remedies
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -56,9 +61,10 @@ from cleanup_orchestrator.plugins.verdicts import (
     CONTROLLERS,
     MOST_BLOCKERS,
     Blocker,
+    OneByOne,
     blocker,
     blocking_verdict,
-    foreign_use,
+    foreign_users,
     refuse,
     refuse_foreign,
     verdict_naming,
@@ -76,16 +82,20 @@ __all__ = [
     "MOST_BLOCKERS",
     "NOTHING",
     "PORTS",
+    "REFUSED",
     "ROW",
     "SCOPED",
     "Action",
     "BadAnswer",
     "Blocker",
+    "Contains",
     "Explain",
+    "FindsUses",
     "Halt",
     "Listing",
     "NeededBy",
     "Needs",
+    "OneByOne",
     "Paging",
     "Parts",
     "ProjectDefinition",
@@ -104,12 +114,14 @@ __all__ = [
     "Token",
     "Unblock",
     "UnreadableName",
+    "Use",
     "Verdict",
     "blocker",
     "blocking_verdict",
     "exceptions",
     "fill",
-    "foreign_use",
+    "foreign_users",
+    "in_catalog",
     "keystone_says_not_found",
     "knows_microversion",
     "linked",
@@ -119,6 +131,7 @@ __all__ = [
     "refuse_foreign",
     "refused_in_use",
     "show_leftover",
+    "state_remedies",
     "to_row",
     "verdict_naming",
 ]

@@ -233,6 +233,11 @@ class Rest:
         return str(following) if following else None
 
 
+def in_catalog(connection: Connection, service_type: str) -> bool:
+    """Return whether the catalog has a service in the region of the connection."""
+    return connection.config.get_session_endpoint(service_type) is not None
+
+
 def _parameters(link: str) -> dict[str, str | list[str]]:
     """Return the query of a link; a parameter that it has more than once is a list."""
     found = parse_qs(urlsplit(link).query)

@@ -92,6 +92,12 @@ def check(service: Service, *others: Service, versions: Mapping[int, str] = SUPP
             full = f"{subject}.{type_.name}"
             found = [Finding(full, rule, Answer.FAILED, problem) for problem in find(type_)]
             yield from found or [Finding(full, rule, Answer.OK, text)]
+        if type_.used_by is None:
+            text = (
+                "it does not say what of other projects may use it ('used_by'), so that its delete looks for nothing: "
+                "declare an empty tuple if nothing can"
+            )
+            yield Finding(f"{subject}.{type_.name}", "used-by", Answer.WARNING, text)
 
 
 def _calls(type_: ResourceType) -> Iterator[str]:

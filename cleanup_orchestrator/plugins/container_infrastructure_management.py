@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    OneByOne,
     Paging,
     Parts,
     ProjectDefinition,
@@ -32,15 +34,18 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Token,
+    Use,
     Verdict,
     blocker,
     exceptions,
-    foreign_use,
     refused_in_use,
+    state_remedies,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of, show_stack
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -84,8 +89,25 @@ def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Ite
     return listing
 
 
+#: Seconds after which the delete of a cluster counts as lost, and is requested again: twice Heat's time limit of the
+#: delete of a stack.
+_LOST_AFTER = 2 * 3600
+
+
 def _being_deleted(cluster: Resource, project: ProjectDefinition) -> str | None:
-    return "Magnum is deleting it" if cluster.data.get("status") == DELETING else None
+    return "Magnum is deleting it" if _is_under_way(cluster.data) else None
+
+
+def _is_under_way(row: Row) -> bool:
+    """Return whether Magnum deletes a cluster, and the cluster has changed within two hours."""
+    return row.get("status") == DELETING and (seconds_since(row.get("updated_at")) or 0) < _LOST_AFTER
+
+
+def _delete_failed(cluster: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Magnum failed to delete a cluster, and why."""
+    if cluster.data.get("status") != DELETE_FAILED:
+        return None
+    return f"Magnum failed to delete it: {cluster.data.get('status_reason') or 'it gives no reason'}"
 
 
 def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster: Resource) -> None:
@@ -97,7 +119,7 @@ def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster:
         the project is gone, while Heat knows its stack
     """
     status = cluster.data.get("status")
-    if status == DELETING:
+    if _is_under_way(cluster.data):
         return
     if project.gone and (stack_id := cluster.data.get("stack_id")):
         # Otherwise Heat would delete the stack with an admin's token, by a template that the project's users wrote.
@@ -108,7 +130,7 @@ def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster:
         reason = Reason.PROJECT_GONE if project.gone else Reason.ERROR  # drivers may have needed a token of the project
         raise Refused(Verdict(reason, f"its delete failed, and was asked for again: {why}"))
     now = _CLUSTER.row(connection, project, cluster).get("status")
-    if now == status:
+    if now == status and status != DELETING:
         raise Refused(
             Verdict(
                 Reason.DELETING,
@@ -147,18 +169,35 @@ def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Reso
     yield {"updated_at": cluster.data.get("updated_at") or cluster.data.get("created_at")}
 
 
-def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
-    """Yield the resources of a cluster's stack, which its users may change without Magnum."""
+def _stack_of(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Resource | None:
+    """Return the stack of a cluster; ``None``: it has none, or the list of the project's stacks does not have it."""
     stack_id = cluster.data.get("stack_id")
     if not stack_id or connection.config.get_session_endpoint("orchestration") is None:
-        return
+        return None
     try:
         row = show_stack(connection, project, Resource(str(stack_id), "", project.id))
-    except exceptions.NotFoundException:  # the list of the project's stacks does not have it
-        return
-    yield from resources_of(connection, project, Resource(str(stack_id), str(row["stack_name"]), project.id))
+    except exceptions.NotFoundException:
+        return None
+    return Resource(str(stack_id), str(row["stack_name"]), project.id, row)
 
 
+def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[Row]:
+    """Yield the resources of a cluster's stack, which its users may change without Magnum."""
+    if stack := _stack_of(connection, project, cluster):
+        yield from resources_of(connection, project, stack)
+
+
+def _contents_of(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[tuple[str, str]]:
+    """Yield what is deleted with a cluster's stack. What a driver makes without a stack is not known here."""
+    if stack := _stack_of(connection, project, cluster):
+        yield from contents_of(connection, project, stack)
+
+
+_REMEDIES = state_remedies(
+    "openstack coe cluster show {id} names its stack and the reason; openstack coe service list shows whether "
+    "magnum-conductor is up, and its log names a driver that is missing",
+    "openstack coe cluster delete {id}, after what the reason names is mended or deleted",
+)
 _STACK = (
     "the cluster's labels, and the template of its stack, which its users may change: drivers delete with the token "
     "that asks for the delete"
@@ -175,6 +214,11 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         name=name,
         show=_CLUSTER,
         deleting=_being_deleted,
+        failed=_delete_failed,
+        changed="updated_at",
+        remedies=_REMEDIES,
+        by_hand="as an admin: openstack coe cluster delete {id}; if its driver is gone, openstack stack delete STACK, "
+        "and its row in Magnum's table cluster is deleted by an operator",
         delete=_delete_cluster,
         acts_on=_STACK,
         id="uuid",
@@ -184,6 +228,8 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
             Parts("node", _changes, created="updated_at"),
             Parts("resource of its stack", _of_stack, created="creation_time"),
         ),
+        used_by=(),
+        contains=_contents_of,
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe,
@@ -231,7 +277,7 @@ SERVICE = Service(
             properties="labels",
             protect=(_protect_public,),
             explain=_explain_template,
-            used=foreign_use(_explain_template),
+            used_by=(Use((f"{TYPE}.cluster",), REFUSED, foresee=OneByOne(_explain_template)),),
             after=("failed_cluster",),
             needed_by=(("failed_cluster", refused_in_use),),
             unfiltered=_ALL,
@@ -244,6 +290,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="quota",
+            used_by=(),
             list=_QUOTAS,
             all_projects=_QUOTAS,
             delete=Rest(TYPE, "/quotas/{project_id}/{row[resource]}", method="DELETE"),

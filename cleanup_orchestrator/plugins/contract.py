@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Rest, Sdk
@@ -41,6 +42,11 @@ Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exc
 Needs = Callable[[Resource], "str | None"]
 #: Returns the ids, or the titles, of the resources of the same type that a listed resource needs.
 RefersTo = Callable[[Resource], Iterable[str]]
+#: Takes resources of one type. Returns, by id, a verdict on each that others use. It only reads; an error makes the use
+#: of all of them unknown.
+FindsUses = Callable[["Connection", ProjectDefinition, Sequence[Resource]], Mapping[str, Verdict]]
+#: Yields what the service deletes with a resource, of other types: the full name of the type, and the id.
+Contains = Callable[["Connection", ProjectDefinition, Resource], Iterable[tuple[str, str]]]
 #: Takes the ids of another type's leftovers. It only reads; an error makes the whole sweep unknown.
 NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Needs]
 
@@ -64,6 +70,32 @@ class Halt:
     state: Callable[[Row], Run]  #: reads a row as listed or shown
     stop: Action  #: of a resource that is ``ON``. Once it is accepted, the state is ``BUSY`` until it is ``OFF``
     start: Action  #: of a resource that is ``OFF``
+
+
+#: :attr:`Use.harm` where the service refuses the delete of what others use.
+REFUSED = "is refused by the service"
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """How resources of other projects may depend on a resource of a type, so that its delete harms them.
+
+    The delete of a resource of which a use is found is refused. Neither force nor an approval changes this;
+    ``[protection] ignored_uses`` does.
+    """
+
+    by: tuple[str, ...]  #: what depends on it, by full name: ``network.port_forwarding``
+    harm: str  #: what its delete would do to these, to end the sentence "The delete ...": ``ends their connections``
+    #: Called right before resources are deleted, before anything is prepared. ``None``: the service itself refuses the
+    #: delete, to an admin as well; or see ``unseen``.
+    find: FindsUses | None = None
+    #: Called in place of ``find`` in the inventory of a dry run, and in every inventory if the type is in
+    #: ``[protection] lien_types``. So a plan says what a cascade would refuse. It makes few calls, and leaves out what
+    #: a cascade deletes before. ``None``: the same as ``find``.
+    foresee: FindsUses | None = None
+    option: str = ""  #: the option of the service under which the resource is deleted all the same
+    #: Why it is not looked for, as a sentence without a full stop. The resource is deleted although others may use it.
+    unseen: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,12 +159,23 @@ class ResourceType:
     #: A sentence when its service works on its delete, by the row as listed: no call is made for it, and a sweep with
     #: nothing else to do does not list again. ``None`` once the delete counts as stuck, so that it is requested again.
     deleting: Rule | None = None
+    #: A sentence, with the service's fault if its row has one, when a delete of it was tried and failed, by the row as
+    #: listed: ``error_deleting``, ``DELETE_FAILED``. The delete is requested again; after the second failure the
+    #: resource is an error, and no longer counts as being deleted.
+    failed: Rule | None = None
+    #: The row's attribute with the time of its last change, as in ``created``: since when it is being deleted. Empty:
+    #: the service shows none, and the age counts from the first list of this deletion that showed it in ``deleting``.
+    changed: str = ""
+    #: Seconds for which it may be in ``deleting`` before it counts as stuck; ``None``: ``[worker] deleting_patience``.
+    patience: float | None = None
     prepare: tuple[Action, ...] = ()  #: idempotent actions before the delete: clear routes, detach, unprotect
     explain: Explain | None = None  #: called after a refused delete: which resources block it
-    #: Called for each resource in the inventory of a dry run, and in every inventory if the type is in ``[protection]
-    #: lien_types``: which other projects use it, as far as the row does not show it. So a plan says what a cascade
-    #: would refuse. It only reads, with few calls, and says nothing of the project's own use: see ``foreign_use``.
-    used: Explain | None = None
+    #: How other projects may depend on it, as far as the row does not show it. An empty tuple says that no other
+    #: project can. ``None``: not declared.
+    used_by: tuple[Use, ...] | None = None
+    #: Resources of other types that its service deletes with it, without any check of this program: those of a stack.
+    #: What protects one of these, and what other projects use of it, keeps the whole. It only reads.
+    contains: Contains | None = None
     #: Called instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource that these
     #: two left: reset its state, force its delete, abandon it. It refuses what they refuse for the sake of others.
     force: Action | None = None
@@ -141,6 +184,9 @@ class ResourceType:
     may_force: Callable[[Connection, ProjectDefinition], None] | None = None
     #: How it is stopped while its project can still be restored, where the operator enables that.
     halt: Halt | None = None
+    #: What a person can do about a leftover, by its reason: templates for :func:`fill` with the resource. Each names a
+    #: call that can be copied, who may make it, and what happens then. For any other reason the core has a remedy.
+    remedies: Mapping[Reason, str] = dataclasses.field(default_factory=dict)
     by_hand: str = ""  #: how a person removes an abandoned one; a template for :func:`fill` with the id alone
     describe: Rule | None = None  #: what the report says about it besides its name: how much a container holds
     #: The row's attribute with its tags, a list of strings (maybe empty), where the service has tags. ``show`` returns
@@ -181,6 +227,10 @@ class ResourceType:
     #: one, with no role on the project. A report names each, with ``describe``. It never is a leftover, does not make
     #: an inventory non-empty, and no type waits for it. Only for what is worth nothing without the project.
     informational: bool = False
+    #: Returns why a list that succeeds may miss resources of the project, and how a person checks; empty: it misses
+    #: none. It only reads. The step and the journal say it, and nothing else follows from it: the resources that it is
+    #: about must give no access once the project is gone. An orphan scan does not list the type then.
+    may_miss: Callable[[Connection, ProjectDefinition], str] | None = None
     #: False: the service says that it lacks the type. Any answer but True and False is an error. A type with
     #: ``Token.MEMBER`` is asked with the orchestrator's own token, too.
     available: Callable[[Connection, ProjectDefinition], bool] | None = None
@@ -234,6 +284,21 @@ class ResourceType:
             return in_bytes(pick(row, path), int(unit))
         except Exception:
             return None
+
+    def remedy_for(self, reason: str, project: ProjectDefinition, resource: Resource | None = None) -> str:
+        """Return what the type says that a person can do about a reason; empty: nothing.
+
+        A template that the row cannot fill says nothing: a remedy must not make the list of a type unknown.
+
+        :param resource: of the leftover; ``None``: the list failed, and only a template without a resource applies
+        """
+        template = next((text for known, text in self.remedies.items() if known == reason), "")
+        if not template or (resource is None and ("{id}" in template or "{row" in template)):
+            return ""
+        try:
+            return str(fill(template, project, resource))
+        except (LookupError, ValueError, AttributeError, TypeError):
+            return ""
 
     def remedy(self, identity: str, project: ProjectDefinition) -> str:
         """Return how a person removes a resource that was abandoned."""

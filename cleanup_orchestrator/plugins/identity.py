@@ -4,6 +4,11 @@ The delete of a project deletes its role assignments, EC2 and other credentials,
 associations, tags and options. Application credentials and OAuth1 access tokens stay forever. All of these are swept
 last: stacks, clusters, leases and alarms act through trusts and application credentials until they are gone.
 
+Keystone's API lists application credentials and OAuth1 access tokens by user only, and a user whose role came from a
+group, a mapping of a federation or a directory need not show any role on the project. Where this package is inside
+Keystone (``cleanup_orchestrator.keystone.delegations``), Keystone lists them by project. Elsewhere the report says that
+such a user may have been missed.
+
 Role assignments are not resources: the drain handles them. Users stay, because they belong to their domain. Never
 deleted: keypairs and access rules (they belong to a user, who uses them for other projects as well; an admin needs
 system scope for the rules), registered limits (of the cloud), OAuth1 request tokens (no list; they expire in hours),
@@ -13,7 +18,7 @@ and rules of federation mappings (of the cloud; a rule that names the project cr
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -37,7 +42,10 @@ from cleanup_orchestrator.plugins.base import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-
+#: A listing, as a hook.
+Listing = Callable[["Connection", ProjectDefinition], Iterable[Row]]
+#: The lists by project that this package adds to Keystone.
+_DELEGATIONS = "/OS-PROJECT-CLEANUP"
 _PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit returns smaller pages
 
 
@@ -81,6 +89,70 @@ def _paged(path: str, key: str, **filters: str) -> Rest:
     ones ignore the limit and return all rows. LDAP ignores the marker: rows beyond the first page are unknown.
     """
     return Rest("identity", path, key=key, query=filters, paging=Paging.PAGES, limit=_PAGE)
+
+
+def _of_project(
+    kind: str, otherwise: Listing, project_id: str = "{project_id}"
+) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing by project, where this package is inside Keystone.
+
+    :param kind: as Keystone names it there, in the path and in the answer
+    :param otherwise: the listing for a Keystone without the package, or one that knows another user as the
+        orchestrator's
+    :param project_id: of one project; ``-``: of all
+    """
+    call = Rest(
+        "identity", f"{_DELEGATIONS}/projects/{project_id}/{kind}", key=kind, query={"limit": 1000}, paging=Paging.LINKS
+    )
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        begun = False
+        try:
+            for row in call.rows(connection, project):
+                begun = True
+                yield row
+        except (exceptions.NotFoundException, exceptions.ForbiddenException):
+            if begun:
+                raise BadAnswer(f"a Keystone process lists {kind} by project, and another one does not") from None
+            yield from otherwise(connection, project)
+
+    return listing
+
+
+def _may_miss_users(connection: Connection, project: ProjectDefinition) -> str:
+    """Return why users' application credentials may be missed; empty: Keystone lists them by project."""
+    try:
+        known = Rest("identity", _DELEGATIONS).call(connection, project).get("kinds", ())
+    except exceptions.NotFoundException:
+        why = "this Keystone lists them by user only"
+    except exceptions.ForbiddenException:
+        why = "the orchestrator's user is not the one of [project_cleanup] user_id in keystone.conf, or no admin"
+    else:
+        if {"application_credentials", "oauth1_access_tokens"} <= set(known):
+            return ""
+        why = "this Keystone has another driver for them than SQL"
+    whose = f"= '{project.id}'" if project.domain_id else "NOT IN (SELECT id FROM project)"
+    return (
+        "application credentials and OAuth1 access tokens of users without a visible role on the project (federated "
+        f"users, former members of a group) may have been missed: {why}. Keystone's database shows them: {_QUERIES} "
+        "An admin deletes them with DELETE /v3/users/{user_id}/application_credentials/{id} and "
+        "DELETE /v3/users/{authorizing_user_id}/OS-OAUTH1/access_tokens/{id}"
+    ).replace("{whose}", whose)
+
+
+#: What a person types at the prompt of the database. Nothing executes it here.
+_QUERIES = (
+    "SELECT id, user_id, project_id FROM application_credential WHERE project_id {whose}; "
+    "SELECT id, authorizing_user_id, project_id FROM access_token WHERE project_id {whose};"
+)
+
+
+def _none_of_all(connection: Connection, project: ProjectDefinition) -> Iterable[Row]:
+    """Refuse a list of all projects by user.
+
+    :raises BadAnswer: always
+    """
+    raise BadAnswer(_may_miss_users(connection, project) or "Keystone did not list them by project")
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -158,10 +230,15 @@ def _expect_undelegated(connection: Connection) -> None:
 
 
 def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the credentials that name the project."""
-    _expect_undelegated(connection)
+    """Yield the credentials that name the project, of all that Keystone lists."""
     for row in _list_own("/credentials", "credentials")(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
+
+
+def _own_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the credentials that name the project."""
+    _expect_undelegated(connection)
+    yield from _of_project("credentials", _credentials)(connection, project)
 
 
 def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -212,7 +289,6 @@ def _associations(path: str, key: str) -> Callable[[Connection, ProjectDefinitio
 
 
 _LAST = (EVERYTHING,)
-_BY_USER = "Keystone lists them by user only"
 _WITH_PROJECT = "Keystone removes it together with the project"
 
 OPTIONS = (
@@ -239,28 +315,40 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="application_credential",
-            list=_per_user("/users/{user}/application_credentials", "application_credentials"),
-            all_projects=_BY_USER,
+            used_by=(),
+            list=_of_project(
+                "application_credentials",
+                _per_user("/users/{user}/application_credentials", "application_credentials"),
+            ),
+            all_projects=_of_project("application_credentials", _none_of_all, "-"),
+            may_miss=_may_miss_users,
             show=_show_per_user("/users/{row[user_id]}/application_credentials/{id}", "application_credential"),
             delete=Rest("identity", "/users/{row[user_id]}/application_credentials/{id}", method="DELETE"),
             after=_LAST,
-            unfiltered="there is a list by user only; the rows are compared on this side",
-            source="GET, DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
-            note="Keystone does not delete them with the project. All users that have an effective role now, or had "
-            "one at the first inventory, are asked about. A user who lost the role by leaving a group before "
-            "that is not known any more. Access rules belong to the user and stay. To create one takes a token "
-            "of the project, so that a user without a role on it cannot.",
+            unfiltered="a stock Keystone lists them by user only; the rows are compared on this side",
+            source="GET /v3/OS-PROJECT-CLEANUP/projects/{id}/application_credentials (keystone/delegations.py); GET, "
+            "DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
+            note="Keystone does not delete them with the project. Where this package is inside Keystone, they are "
+            "listed by project. Elsewhere all users that have an effective role now, or had one at the first "
+            "inventory, are asked about; a user who lost the role of a group before that, or got it from the mapping "
+            "of a federation, is not known, which the report says. Access rules belong to the user and stay. To "
+            "create one takes a token of the project, so that a user without a role on it cannot.",
         ),
         ResourceType(
             name="oauth1_access_token",
-            list=_per_user("/users/{user}/OS-OAUTH1/access_tokens", "access_tokens"),
-            all_projects=_BY_USER,
+            used_by=(),
+            list=_of_project(
+                "oauth1_access_tokens", _per_user("/users/{user}/OS-OAUTH1/access_tokens", "access_tokens")
+            ),
+            all_projects=_of_project("oauth1_access_tokens", _none_of_all, "-"),
+            may_miss=_may_miss_users,
             show=_show_per_user("/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", "access_token"),
             delete=Rest("identity", "/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", method="DELETE"),
             title="consumer_id",
             after=_LAST,
-            unfiltered="there is a list by user only; the rows are compared on this side",
-            source="GET, DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
+            unfiltered="a stock Keystone lists them by user only; the rows are compared on this side",
+            source="GET /v3/OS-PROJECT-CLEANUP/projects/{id}/oauth1_access_tokens (keystone/delegations.py); GET, "
+            "DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
             note="Keystone does not delete them with the project. Their users are found as for application "
             "credentials. To create one with roles takes these roles on the project. Keystone also accepts an "
             "empty list of roles, from any user with a consumer that an admin created. Such a token gives no "
@@ -269,7 +357,8 @@ SERVICE = Service(
         ),
         ResourceType(
             name="credential",
-            list=_credentials,
+            used_by=(),
+            list=_own_credentials,
             all_projects=_all_credentials,
             show=Rest("identity", "/credentials/{id}", key="credential"),
             delete=Rest("identity", "/credentials/{id}", method="DELETE"),
@@ -289,7 +378,8 @@ SERVICE = Service(
         ),
         ResourceType(
             name="trust",
-            list=_list_own("/OS-TRUST/trusts", "trusts"),
+            used_by=(),
+            list=_of_project("trusts", _list_own("/OS-TRUST/trusts", "trusts")),
             all_projects=Rest("identity", "/OS-TRUST/trusts", key="trusts"),
             show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
             delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
@@ -306,6 +396,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="default_project_user",
+            used_by=(),
             list=_default_project_users,
             all_projects="users belong to their domain",
             delete=None,
@@ -314,12 +405,13 @@ SERVICE = Service(
             keep=(_keep_user,),
             project_setting=True,
             source="GET /v3/users/{id}; keystone identity/core.py",
-            note="Only counted. Keystone leaves the project's id in them, where it has no effect: a user who logs in "
-            "without naming a project gets an unscoped token. The users are found as for application "
-            "credentials.",
+            note="Only counted. Keystone clears it in its own users when it deletes the project, and leaves it in "
+            "those of an LDAP directory, where it has no effect: a user who logs in without naming a project gets "
+            "an unscoped token. The users are found by their roles.",
         ),
         ResourceType(
             name="limit",
+            used_by=(),
             list=Rest("identity", "/limits", key="limits", query={"project_id": "{project_id}"}),
             all_projects=_WITH_PROJECT,
             delete=None,
@@ -332,6 +424,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="endpoint_association",
+            used_by=(),
             list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoints", "endpoints"),
             all_projects=_WITH_PROJECT,
             delete=None,
@@ -343,6 +436,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="endpoint_group_association",
+            used_by=(),
             list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoint_groups", "endpoint_groups"),
             all_projects=_WITH_PROJECT,
             delete=None,

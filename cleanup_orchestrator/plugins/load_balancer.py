@@ -10,7 +10,7 @@ list, until Octavia's housekeeping purges it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -26,8 +26,12 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    in_catalog,
+    state_remedies,
     to_row,
 )
+from cleanup_orchestrator.plugins.neutron import rows_with
+from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -68,6 +72,12 @@ def being_deleted(balancer: Resource, project: ProjectDefinition) -> str | None:
     return "Octavia is deleting it" if balancer.data.get("provisioning_status") == "PENDING_DELETE" else None
 
 
+def delete_failed(balancer: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a load balancer is in ERROR: a failed delete leaves it so. Octavia shows no cause."""
+    status = balancer.data.get("provisioning_status")
+    return "its provisioning_status is ERROR, and Octavia shows no cause" if status == "ERROR" else None
+
+
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
     """Return what an immutable load balancer (409) waits for."""
     row = _SHOW.row(connection, project, balancer)
@@ -75,12 +85,28 @@ def explain(connection: Connection, project: ProjectDefinition, balancer: Resour
         return Verdict(Reason.DELETING, why)
     status = str(row.get("provisioning_status"))
     if status.startswith("PENDING_"):
-        return Verdict(
-            Reason.IN_USE,
-            f"it is {status}: Octavia refuses every change until that is over. If no worker is at it any more, no API "
-            "call helps: the operator has to set its provisioning_status to ERROR in Octavia's database",
+        return Verdict(Reason.IN_USE, f"it is {status}: Octavia refuses every change until that is over")
+    provider = str(row.get("provider"))
+    enabled = {str(each.get("name")) for each in _PROVIDERS.rows(connection, project)}
+    if provider not in enabled:
+        text = (
+            f"its provider {provider} is not enabled any more ({', '.join(sorted(enabled))} are): add it to "
+            "enabled_provider_drivers in the section [api_settings] of octavia.conf until it is deleted"
         )
+        return Verdict(Reason.NOT_SUPPORTED, text)
     return None
+
+
+_PROVIDERS = Rest("load-balancer", "/lbaas/providers", key="providers")
+_RESET = (
+    "UPDATE load_balancer SET provisioning_status = 'ERROR' WHERE id = '{id}', in Octavia's database (no call does it)"
+)
+_REMEDIES = {
+    **state_remedies("the logs of octavia-worker and of octavia-health-manager have the cause", _RESET, "an operator"),
+    Reason.NOT_SUPPORTED: "an operator enables the provider again, as the message says: load balancer {id} is then "
+    "deleted automatically. Without the provider's driver its row can only be deleted in Octavia's database, and what "
+    "the provider made for it stays",
+}
 
 
 _DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key="quota")
@@ -126,6 +152,20 @@ def _rules(connection: Connection, project: ProjectDefinition, balancer: Resourc
             yield from _collection(f"l7policies/{policy['id']}/rules", "rules").rows(connection, project)
 
 
+def _ports_of(
+    connection: Connection, project: ProjectDefinition, balancers: Sequence[Resource]
+) -> Iterator[tuple[str, Row]]:
+    """Yield the ports with the addresses of load balancers, each with the id of its load balancer."""
+    owners: dict[str, str] = {}
+    for balancer in balancers:
+        more = (str(each["port_id"]) for each in balancer.data.get("additional_vips") or () if each.get("port_id"))
+        owners |= dict.fromkeys((str(balancer.data.get("vip_port_id") or ""), *more), balancer.id)
+    owners.pop("", None)
+    if owners and in_catalog(connection, "network"):
+        for port in rows_with(connection, project, "/ports", "id", owners):
+            yield owners[str(port["id"])], port
+
+
 def _child(name: str, collection: str, source: str, **declared: Any) -> ResourceType:
     return ResourceType(
         name=name,
@@ -138,6 +178,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
         tags="tags",
         created="created_at",
         parts=(),
+        used_by=(),
         source=source,
         **declared,
     )
@@ -158,7 +199,13 @@ SERVICE = Service(
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
             deleting=being_deleted,
+            failed=delete_failed,
+            changed="updated_at",
+            remedies=_REMEDIES,
+            by_hand="as an admin: openstack loadbalancer delete --cascade {id}; before that, in a PENDING status: "
+            f"{_RESET}",
             explain=explain,
+            used_by=uses_of_ports(_ports_of, "its address is used by"),
             describe=describe,
             tags="tags",
             created="created_at",
@@ -197,6 +244,7 @@ SERVICE = Service(
             id="project_id",
             title="project_id",
             fresh="it is addressed by the project's id",
+            used_by=(),
             project_setting=True,
             source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "
             "octavia api/v2/controllers/quotas.py, base.py (_get_db_quotas), db/repositories.py",

@@ -34,6 +34,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Token,
+    Use,
     exceptions,
 )
 
@@ -127,6 +128,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="subscription",
+            used_by=(),
             list=_subscriptions,
             all_projects=_SCOPED_LISTS,
             delete=Rest(
@@ -148,6 +150,13 @@ SERVICE = Service(
         ),
         _named_type(
             "queue",
+            used_by=(
+                Use(
+                    ("message.message",),
+                    "takes the messages from those who hold a pre-signed URL",
+                    unseen="Zaqar does not record to whom such a URL was given",
+                ),
+            ),
             list=_QUEUES,
             source="GET, DELETE /v2/queues; zaqar transport/wsgi/v2_0/queues.py, urls.py, messages.py, common/urls.py, "
             "storage/sqlalchemy/queues.py",
@@ -159,6 +168,7 @@ SERVICE = Service(
         ),
         _named_type(
             "topic",
+            used_by=(),
             list=_topics,
             available=_has_topics,
             source="GET, DELETE /v2/topics; zaqar transport/wsgi/v2_0/topic.py",

@@ -130,6 +130,7 @@ SERVICE = Service(
     types=(
         _resource_type(
             "resource",
+            used_by=(),
             of_others=False,
             note="All resources are read, 1000 in a call: Gnocchi ignores a filter in the query of a GET. To callers "
             "without the role admin Gnocchi lists only their own resources. The call that deletes all resources that "
@@ -137,6 +138,7 @@ SERVICE = Service(
         ),
         _resource_type(
             "resource_of_others",
+            used_by=(),
             of_others=True,
             after=(EVERYTHING,),
             project_setting=True,
@@ -147,6 +149,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="metric",
+            used_by=(),
             list=_list_metrics,
             all_projects=_list_metrics,
             show=_METRIC,

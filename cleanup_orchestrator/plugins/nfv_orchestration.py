@@ -31,6 +31,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.plugins.base import (
     BODY,
     NOTHING,
+    REFUSED,
     SCOPED,
     BadAnswer,
     ProjectDefinition,
@@ -40,6 +41,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Token,
+    Use,
     exceptions,
 )
 
@@ -229,6 +231,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="subscription",
+            used_by=(),
             list=_call(_SUBSCRIPTIONS, key=BODY, query=_of("{project_id}")),
             all_projects="Tacker shows subscriptions without their project",
             show=_call(f"{_SUBSCRIPTIONS}/{{id}}"),
@@ -243,6 +246,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="vnf_instance",
+            used_by=(),
             list=_list_instances,
             all_projects="Tacker shows instances without their project",
             show=_show_instance,
@@ -257,6 +261,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="vnf_instance_v2",
+            used_by=(),
             list=_list_v2,
             all_projects="version 2 of the interface records no project",
             delete=None,
@@ -272,6 +277,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="vnf_package",
+            used_by=(Use((f"{TYPE}.vnf_instance",), REFUSED),),
             list=_list_packages,
             all_projects="Tacker shows packages without their project",
             show=_call(f"{_PACKAGES}/{{id}}"),
@@ -287,6 +293,14 @@ SERVICE = Service(
         ),
         ResourceType(
             name="vim",
+            used_by=(
+                Use(
+                    (f"{TYPE}.vnf_instance",),
+                    "takes the credentials with which Tacker reaches the instance",
+                    unseen="Tacker shows instances without their project. An instance of another project uses it only "
+                    "if an admin has made it so",
+                ),
+            ),
             list=_list_vims,
             all_projects=_list_all_vims,
             show=_call(f"{_VIMS}/{{id}}", key="vim", query=_VIM_ATTRIBUTES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cleanup_orchestrator.plugins.calls import in_catalog
 from cleanup_orchestrator.plugins.contract import Parts
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, to_row
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def _ports(connection: Connection, _project: ProjectDefinition, device: Resource) -> Iterator[Row]:
     """Yield the ports of a server or container. Its service deletes those that it created, and detaches the others."""
-    if connection.config.get_session_endpoint("network") is None:
+    if not in_catalog(connection, "network"):
         return
     for port in connection.network.ports(device_id=device.id):
         row = to_row(port)

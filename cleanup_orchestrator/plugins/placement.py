@@ -60,6 +60,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="usage",
+            used_by=(),
             list=_usages,
             all_projects="Placement sums up one project at a time",
             delete=_refuse_delete,

@@ -136,6 +136,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="scope",
+            used_by=(),
             list=_list_scopes,
             all_projects="scopes are evidence, and stay when their project is gone",
             delete=None,
@@ -151,6 +152,7 @@ SERVICE = Service(
         ),
         _price(
             "mapping",
+            used_by=(),
             list=_collection("mappings", tenant_id="{project_id}", filter_tenant="true"),
             source="GET, DELETE /v1/rating/module_config/hashmap/mappings; cloudkitty "
             "rating/hash/controllers/mapping.py, rating/hash/db/sqlalchemy/api.py (list_mappings, delete_mapping), "
@@ -160,6 +162,7 @@ SERVICE = Service(
         ),
         _price(
             "threshold",
+            used_by=(),
             list=_list_thresholds,
             title="level",
             source="GET, DELETE /v1/rating/module_config/hashmap/thresholds, GET /v1/rating/module_config/hashmap/"

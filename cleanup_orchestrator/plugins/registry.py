@@ -139,6 +139,21 @@ class Registry:
         if unknown := sorted(set(names) - ordinary):
             raise UnknownType(f"{option}: no plugin has the ordinary type {', '.join(unknown)}")
 
+    def expect_uses(self, names: Iterable[str], option: str) -> None:
+        """Check that an option names only uses that plugins declare.
+
+        :raises UnknownType: a name is no use
+        """
+        known = {
+            f"{service.service_type}.{type_.name}:{by}"
+            for service in self.services.values()
+            for type_ in service.types
+            for use in type_.used_by or ()
+            for by in use.by
+        }
+        if unknown := sorted(set(names) - known):
+            raise UnknownType(f"{option}: no plugin declares the use {', '.join(unknown)}")
+
     def graph(self, kept: bool = False) -> Mapping[str, set[str]]:
         """Return every type with the types that must be gone before it.
 

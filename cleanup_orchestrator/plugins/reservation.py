@@ -29,6 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     Blocker,
     Needs,
+    OneByOne,
     Paging,
     Parts,
     ProjectDefinition,
@@ -39,24 +40,29 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Service,
+    Use,
     Verdict,
     blocker,
     exceptions,
     refuse,
     show_leftover,
+    state_remedies,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.nova import foreign_servers
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 TYPE = "reservation"
 
-_FLOATING_IP = "virtual:floatingip"  #: the type of a reservation
+_FLOATING_IP, _HOSTS = "virtual:floatingip", "physical:host"  #: types of reservations
 #: A lease that begins within this time counts as begun: the clocks of two machines differ.
 _SOON = datetime.timedelta(minutes=5)
 #: Blazar waits up to ten minutes for the deletes of the servers of each reservation.
 _STUCK = datetime.timedelta(hours=1)
+#: States in which Blazar refuses each change of a lease (blazar status.py, LeaseStatus.is_valid_transition).
+_TRANSITIONS = ("CREATING", "STARTING", "UPDATING", "TERMINATING", "DELETING")
 #: A time at which no address is lent.
 _FAR = {"start_date": "2099-01-01 00:00", "end_date": "2099-01-02 00:00"}
 #: What an operator does about a lease that Blazar cannot delete.
@@ -107,6 +113,11 @@ def _deleting(lease: Resource, project: ProjectDefinition) -> str | None:
     return "Blazar is deleting it"
 
 
+def _delete_failed(lease: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a lease is in state ERROR: a failed delete leaves it so."""
+    return "its status is ERROR, and Blazar shows no cause" if lease.data.get("status") == "ERROR" else None
+
+
 def _protect_servers(lease: Resource, project: ProjectDefinition) -> str | None:
     """Protect leases of hosts and servers: Blazar would delete all servers there, also those of other projects."""
     if project.options["delete_compute_leases"]:
@@ -117,6 +128,27 @@ def _protect_servers(lease: Resource, project: ProjectDefinition) -> str | None:
         "its delete deletes every server on its hosts or with its flavor, also those of other projects: an admin must "
         "delete it, or an operator must set [service_reservation] delete_compute_leases"
     )
+
+
+def _foreign_servers(connection: Connection, project: ProjectDefinition, lease: Resource) -> Verdict | None:
+    """Name the servers of others that Blazar deletes at the end of a lease.
+
+    These are the servers on the hosts of the host aggregate that has the id of a reservation as its name, and those
+    with the flavor that has it as its id.
+    """
+    reservations = [each for each in _reservations(lease.data) if each["resource_type"] != _FLOATING_IP]
+    if not reservations:
+        return None
+    found: list[Blocker] = []
+    ids = {str(each["id"]) for each in reservations}
+    for row in Rest("compute", "/os-aggregates", key="aggregates").rows(connection, project):
+        if row.get("name") in ids:
+            for host in row.get("hosts") or ():
+                found += foreign_servers(connection, project, host=str(host))
+    for each in reservations:
+        if each["resource_type"] != _HOSTS:
+            found += foreign_servers(connection, project, flavor=str(each["id"]))
+    return verdict_naming(project, "its end would delete", found)
 
 
 def _now() -> datetime.datetime:
@@ -191,7 +223,8 @@ def _give_addresses_back(connection: Connection, project: ProjectDefinition, lea
 def _refuse_stuck(connection: Connection, project: ProjectDefinition, lease: Resource) -> None:
     """Refuse a lease that Blazar cannot delete any more."""
     ends = [each for each in lease.data.get("events") or () if each["event_type"] == "end_lease"]
-    if lease.data.get("status") == "ERROR" and any(each["status"] == "IN_PROGRESS" for each in ends):
+    status = lease.data.get("status")
+    if status == "ERROR" and any(each["status"] == "IN_PROGRESS" for each in ends):
         raise Refused(
             Verdict(
                 Reason.REFUSED,
@@ -199,6 +232,16 @@ def _refuse_stuck(connection: Connection, project: ProjectDefinition, lease: Res
                 "event end_lease to UNDONE in the table events of Blazar's database",
             )
         )
+    if status in _TRANSITIONS:
+        changed = lease.data.get("updated_at")
+        if changed and _now() - _time(changed) > _STUCK:
+            text = (
+                f"its status has been {status} for more than an hour, and Blazar refuses each change of it: an "
+                "operator must set its status to ERROR in the table leases, and that of its event end_lease to UNDONE "
+                "in the table events of Blazar's database"
+            )
+            raise Refused(Verdict(Reason.STUCK, text))
+        raise Refused(Verdict(Reason.IN_USE, f"its status is {status}: Blazar refuses each change until that is over"))
 
 
 def _refuse_without_trust(connection: Connection, project: ProjectDefinition, lease: Resource) -> None:
@@ -293,7 +336,25 @@ SERVICE = Service(
             after=("compute.server", "network.floating_ip"),
             needed_by=(("compute.server", _needed_by_servers), ("network.floating_ip", _needed_by_addresses)),
             protect=(_protect_servers,),
+            used_by=(
+                Use(
+                    ("compute.server",),
+                    "deletes the server, if it is on a host or has the flavor of the lease",
+                    OneByOne(_foreign_servers),
+                ),
+                # The preparation looks for them itself, because the lease may give its addresses back.
+                Use(("network.floating_ip",), "is refused, if the lease cannot give the address back before"),
+            ),
             deleting=_deleting,
+            failed=_delete_failed,
+            changed="updated_at",
+            remedies=state_remedies(
+                "the log of blazar-manager has the cause",
+                "UPDATE leases SET status = 'ERROR' WHERE id = '{id}', and UPDATE events SET status = 'UNDONE' WHERE "
+                "lease_id = '{id}' AND event_type = 'end_lease', in Blazar's database; then openstack reservation "
+                "lease delete {id}",
+                "an operator",
+            ),
             describe=_describe,
             created="created_at",
             parts=(Parts("reservation", "reservations", created="created_at"),),

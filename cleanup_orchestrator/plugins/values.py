@@ -67,6 +67,9 @@ class Verdict:
     reason: Reason
     message: str
     blocked_by: tuple[Mapping[str, str], ...] = ()  #: of each resource that blocks it, see ``verdicts.blocker``
+    accepted: bool = False  #: whether the hook asked for the delete all the same, and the service accepted it
+    #: What a person can do about it, as text; empty: what the type, or else the core, has for the reason.
+    remedy: str = ""
 
     def __post_init__(self) -> None:
         """Convert the fields to the types that the report stores.
@@ -76,6 +79,7 @@ class Verdict:
         """
         object.__setattr__(self, "reason", Reason(self.reason))
         object.__setattr__(self, "message", str(self.message))
+        object.__setattr__(self, "remedy", str(self.remedy or ""))
         if isinstance(self.blocked_by, list | tuple):
             object.__setattr__(self, "blocked_by", tuple(_with_owner(each) for each in self.blocked_by))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Reso
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-    from cleanup_orchestrator.plugins.contract import Explain
 
 #: Types that create resources in other services for the project. While one exists, it recreates what is deleted, or
 #: fails because it is gone. In ``Service.after`` and ``ResourceType.after``.
@@ -69,31 +69,43 @@ def verdict_naming(project: ProjectDefinition, what: str, blockers: Iterable[Blo
     return blocking_verdict(project, blockers, say)
 
 
-#: The reasons of verdicts that what others do decides, and not the project's own resources.
-_OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
+def foreign_users(project: ProjectDefinition, what: str, users: Iterable[tuple[str, Blocker]]) -> dict[str, Verdict]:
+    """Return a verdict, by id, on each resource that resources of other projects use.
 
-
-def foreign_use(*checks: Callable[[Connection, ProjectDefinition, Resource], Verdict | None]) -> Explain:
-    """Return a ``used`` hook: the first verdict of these checks that is due to other projects.
-
-    A resource that only the project's own resources use is not blocked: a cascade deletes them before.
-
-    :param checks: hooks that only read, and return a verdict or raise :class:`Refused`
+    :param what: the beginning of the sentence: ``it is used by``
+    :param users: what uses a resource, each with the id of the resource; those of the project itself do not count
     """
+    found: dict[str, dict[tuple[str, str], Blocker]] = collections.defaultdict(dict)
+    for id_, user in users:
+        if user["owner"] != project.id:
+            found[id_][user["type"], user["id"]] = user
+    verdicts = ((id_, verdict_naming(project, what, named.values())) for id_, named in found.items())
+    return {id_: verdict for id_, verdict in verdicts if verdict is not None}
 
-    def used(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-        for check in checks:
+
+class OneByOne:
+    """Finds the uses of resources one by one, by the first verdict of several checks on each."""
+
+    def __init__(self, *checks: Callable[[Connection, ProjectDefinition, Resource], Verdict | None]) -> None:
+        """Take the checks: hooks that only read, and return a verdict or raise :class:`Refused`."""
+        self._checks = checks
+
+    def __call__(
+        self, connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]
+    ) -> dict[str, Verdict]:
+        """Return the verdicts by id."""
+        found = ((one.id, self._verdict(connection, project, one)) for one in resources)
+        return {id_: verdict for id_, verdict in found if verdict is not None}
+
+    def _verdict(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+        for check in self._checks:
             try:
                 verdict = check(connection, project, resource)
             except Refused as refused:
                 verdict = refused.verdict
-            if verdict is not None and verdict.reason in _OF_OTHERS:
+            if verdict is not None:
                 return verdict
         return None
-
-    # For the page of the service in the manual.
-    used.__doc__ = " ".join((check.__doc__ or "").partition("\n\n")[0] for check in checks).strip() or None
-    return used
 
 
 def refuse(verdict: Verdict | None) -> None:

@@ -21,8 +21,9 @@ from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator.cloud import protocol_options
-from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, Entry, ProtocolStatus, official
+from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, Entry, ProtocolStatus
 from cleanup_orchestrator.cloud.connections import Clouds
+from cleanup_orchestrator.cloud.endpoints import official
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import Service

@@ -16,6 +16,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     Blocker,
+    OneByOne,
     ProjectDefinition,
     Reason,
     Refused,
@@ -23,9 +24,9 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Row,
     Service,
+    Use,
     Verdict,
     blocker,
-    refuse,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.calls import MOST_EMPTY_PAGES
@@ -106,10 +107,6 @@ class _Hooks:
         foreign = [each for each in _users(resource.data) if each["owner"] != project.id]
         return verdict_naming(project, "it is used by", foreign)
 
-    def refuse_used(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        """Refuse the delete of a resource that other projects use."""
-        refuse(self.used(connection, project, resource))
-
     def explain(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         """Read a resource again whose delete was refused, and return what blocks it."""
         row = self.show(connection, project, resource)
@@ -166,9 +163,8 @@ def _resource_type(hooks: _Hooks) -> ResourceType:
         keep=(kept,),
         protect=(protected, kept),
         deleting=being_deleted,
-        prepare=(hooks.refuse_used,),
         explain=hooks.explain,
-        used=hooks.used,
+        used_by=(Use((hooks.service_type,), "does what the service decides", OneByOne(hooks.used)),),
         describe=description,
         tags="tags",
         created="" if declared.project_setting else "created_at",

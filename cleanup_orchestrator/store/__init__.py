@@ -18,6 +18,7 @@ from cleanup_orchestrator.store.brake import Brakes
 from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.commits import CommitListener
 from cleanup_orchestrator.store.database import OPTS, Database
+from cleanup_orchestrator.store.deletes import Deletes
 from cleanup_orchestrator.store.deletions import Deletions, Span
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay, TooManyDeletions
 from cleanup_orchestrator.store.journal import EventRow, Journal, ProjectEvent
@@ -83,6 +84,7 @@ class Store:
         leftovers = Leftovers(database)
         self.leftovers, self.blocking = leftovers.page, leftovers.blocking
         self.leftovers_of_all_projects = leftovers.of_all_projects
+        self.deletes = Deletes(database).of_step
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append

@@ -25,6 +25,7 @@ _WORK = (
     .add_columns(
         *records.step_columns(),
         sa.exists().where(t.leftovers.c.step_id == t.steps.c.id).label("has_leftovers"),
+        sa.exists().where(t.deletes.c.step_id == t.steps.c.id).label("has_deletes"),
         CLOCK,
     )
     .select_from(t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.deletion_id))
@@ -58,6 +59,7 @@ class Work(NamedTuple):
     deletion: Deletion
     step: Step
     has_leftovers: bool  #: whether leftovers of the step are on record
+    has_deletes: bool  #: whether accepted deletes of the step are on record
     now: datetime.datetime  #: the database's time
 
 
@@ -110,7 +112,8 @@ def find_work(c: Connection, step_id: str) -> Work | None:
     row = c.execute(_WORK, {"step_id": step_id}).first()
     if row is None:
         return None
-    return Work(records.deletion(row), records.step(row, records.OF_STEP), bool(row.has_leftovers), database_time(row))
+    deletion, step = records.deletion(row), records.step(row, records.OF_STEP)
+    return Work(deletion, step, bool(row.has_leftovers), bool(row.has_deletes), database_time(row))
 
 
 def steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:

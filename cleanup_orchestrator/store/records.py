@@ -219,6 +219,7 @@ def step_values(s: Step) -> dict[str, Any]:
     """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     values |= {"after": list(s.after), "needed_by": list(s.needed_by) or None, "message": text(s.message)}
+    values["remedy"] = text(s.remedy) or None
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
@@ -248,6 +249,7 @@ def step(row: Row[Any], prefix: str = "") -> Step:
     values["kind"], values["state"] = _KINDS[values["kind"]], _STATES[values["state"]]
     values["outcome"], values["token"] = _OUTCOMES[values["outcome"]], _TOKENS[values["token"]]
     values["after"], values["needed_by"] = tuple(values["after"]), tuple(values["needed_by"] or ())
+    values["remedy"] = values["remedy"] or ""
     return Step(**values)
 
 
@@ -258,6 +260,7 @@ _SHOWN = tuple(
         *("id", "deletion_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
         *("waived", "round", "attempt", "state", "outcome", "reason", "message", "found", "remaining", "kept"),
         *("forcing", "abandoned", "unseen", "unplanned", "unselected", "digest", "deleted", "calls"),
+        *("same", "absent", "remedy"),
     )
 )
 
@@ -270,9 +273,10 @@ def select_shown_steps() -> sa.Select[Any]:
 def shown_step(row: Sequence[Any]) -> Step:
     """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
     id_, deletion_id, kind, region, service, type_, setting, informational, token, *rest = row
-    waived, round_, attempt, state, outcome, *others = rest
+    waived, round_, attempt, state, outcome, *others, remedy = rest
     where = id_, deletion_id, _KINDS[kind], region, service, type_, (), (), setting, informational
     result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
+    others.append(remedy or "")
     return Step(*where, *result, *others)
 
 

@@ -13,7 +13,7 @@ from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import database_time
 
 #: Tables with rows of a deletion or a scan. Their rows are deleted first, because of the foreign keys.
-_OF_DELETION = (t.leftovers, t.event_resources, t.events, t.changes, t.steps)
+_OF_DELETION = (t.leftovers, t.deletes, t.event_resources, t.events, t.changes, t.steps)
 _OF_SCAN = (t.orphans, t.orphan_scan_parts)
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.actions import record, settled
+from cleanup_orchestrator.core.actions import believed, record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
@@ -26,6 +26,7 @@ from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.changes import mark_undone
 from cleanup_orchestrator.store.database import Repository, new_id
+from cleanup_orchestrator.store.deletes import replace_deletes
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
 from cleanup_orchestrator.store.plugin_liens import settle_lien
@@ -207,6 +208,7 @@ class Steps(Repository):
             if (found := guard.claimed(c, step)) is None:
                 raise _ClaimLost
             before, known, now = found.deletion, found.step, found.now
+            result = believed(known, result)
             result = force.carried(result, abandoned_leftovers(c, known), records.resource_id)
             deletion, after = record(before, known, result, now)
             # The deletion first: see queries.lock_deletion. It may have ended while this transaction waited for it.
@@ -219,6 +221,7 @@ class Steps(Repository):
             if saved.rowcount != 1:
                 raise _ClaimLost
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
+            replace_deletes(c, after, result, found.has_deletes)
             mark_undone(c, yielded)
             write_journal(c, deletion.id, now, events)
             return settle_lien(c, deletion, after, result, now)
@@ -324,6 +327,7 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
     names = []
     for step in dropped:
         c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == step.id))
+        c.execute(t.deletes.delete().where(t.deletes.c.step_id == step.id))
         c.execute(t.steps.delete().where(t.steps.c.id == step.id))
         if step.kind is not StepKind.HALT:
             names.append(f"{step.name}@{step.region}")

@@ -146,6 +146,9 @@ steps = sa.Table(
     sa.Column("informational", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("needed_by", sa.JSON(none_as_null=True), nullable=True),
     sa.Column("unselected", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("same", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("absent", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("remedy", sa.Text, nullable=True),
     sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
     **_OPTIONS,
 )
@@ -174,6 +177,22 @@ leftovers = sa.Table(
     sa.Index(None, "step_id"),
     # For the leftovers of all deletions with one filter.
     *(sa.Index(None, column, "id") for column in ("service", "type", "reason")),
+    **_OPTIONS,
+)
+
+#: What is known of accepted deletes of resources that are still there; see ``core.step.DeleteRecord``.
+deletes = sa.Table(
+    "deletes",
+    metadata,
+    sa.Column("step_id", _ID, sa.ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("resource_id", sa.String(512), primary_key=True),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("accepted", sa.Integer, nullable=False),
+    sa.Column("failed", sa.Integer, nullable=False),
+    sa.Column("fault", sa.Text, nullable=False),
+    sa.Column("seen_at", _TIME, nullable=True),
+    sa.Column("accepted_at", _TIME, nullable=True),
+    sa.Index(None, "deletion_id"),
     **_OPTIONS,
 )
 

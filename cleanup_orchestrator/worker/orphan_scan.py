@@ -176,6 +176,8 @@ class ScanTask(LeasedTask):
                 key = (region, service.service_type, type_.name)
                 if type_.all_projects_view() is None:
                     missing[key] = str(type_.all_projects) or "its plugin does not say how all projects' are listed"
+                elif why := self._may_miss(type_, region, service.service_type):
+                    missing[key] = why
                 else:
                     parts[key] = ScanPart(str(uuid.uuid4()), self.scan.id, *key, project_setting=type_.project_setting)
         names = ("region", "service", "type", "reason")
@@ -183,6 +185,25 @@ class ScanTask(LeasedTask):
         if not self._store.put_scan_parts(self.part, parts.values(), not_covered):
             raise Stopped("the read of the catalog is not held by this worker any more")
         return self._clear(f"{len(parts)} types")
+
+    def _may_miss(self, type_: ResourceType, region: str, service: str) -> str:
+        """Return why a list of all projects would not be complete; see ``ResourceType.may_miss``.
+
+        If the service does not answer, its part is unknown later.
+        """
+        if type_.may_miss is None:
+            return ""
+        try:
+            connection = self._clouds.connection(self._clouds.admin_session(read_only), region)
+            return type_.may_miss(connection, self._no_project(service, region))
+        except Exception as error:
+            LOG.debug("%s does not say whether its list of %s is complete: %s", service, type_.name, error)
+            return ""
+
+    def _no_project(self, service: str, region: str) -> ProjectDefinition:
+        """Return what stands for the project in a list of all projects."""
+        options = self._worker.registry.options(self._worker.conf, service)
+        return ProjectDefinition(NO_PROJECT, "", "", region, options=options)
 
     def _listed(self) -> Iterator[Resource]:
         """Yield the resources of the type of all projects, one after the other.
@@ -195,8 +216,7 @@ class ScanTask(LeasedTask):
         type_ = declared.all_projects_view()
         if type_ is None:  # a worker of another release made the part
             raise BadAnswer(f"{part.name} cannot be listed for all projects")
-        options = worker.registry.options(worker.conf, part.service)
-        no_project = ProjectDefinition(NO_PROJECT, "", "", part.region, options=options)
+        no_project = self._no_project(part.service, part.region)
         connection = self._clouds.connection(self._clouds.admin_session(read_only), part.region)
         most = worker.conf.orphans.most_listed
         for count, resource in enumerate(calls.list_resources(type_, connection, no_project), 1):

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.core.actions import believed
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
@@ -153,12 +154,12 @@ class StepTask(LeasedTask):
         """Save the result, unless the worker does not hold the step any more."""
         if self._given_up:
             return
-        if result.reason == Reason.UNREACHABLE:
+        if result.reason in (Reason.UNREACHABLE, Reason.NO_ENDPOINT):
             self.work_on.clouds.forget(self.deletion.project_id)  # the next attempt reads the catalog again
         if self.stopping:  # withheld calls made the result look like a failure
             self.release_claim()
             return
-        result = dataclasses.replace(result, calls=self.calls)
+        result = believed(self.step, dataclasses.replace(result, calls=self.calls))
         try:
             saved = self._finish(result)
         except Exception as error:
@@ -206,7 +207,10 @@ class StepTask(LeasedTask):
         if step.kind is not StepKind.SWEEP and (changed or result.message != step.message or self._is_first()):
             text = f"{step.kind}: {result.message or result.outcome}"
             events.append(Event(f"step.{step.kind}", text, actor, {"outcome": str(result.outcome)}))
-        elif step.kind is StepKind.SWEEP and result.outcome is not Outcome.CLEAR and changed:
+        elif step.kind is StepKind.SWEEP and result.outcome is Outcome.CLEAR:
+            if result.message and result.message != step.message:  # the list may have missed something
+                events.append(Event(f"sweep.{result.outcome}", f"{step.name}: {result.message}", actor, place))
+        elif step.kind is StepKind.SWEEP and changed:
             reasons = collections.Counter(str(leftover.reason) for leftover in result.leftovers)
             left = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
             text = f"{step.name}: " + (left or f"unknown: {result.message}")

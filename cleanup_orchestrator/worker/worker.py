@@ -73,6 +73,16 @@ OPTS = {
             "about half a kilobyte. A longer list is not read to its end: a report says that there are at least so "
             "many, and a cascade deletes these and lists again. Such a list never counts as empty.",
         ),
+        cfg.IntOpt(
+            "deleting_patience",
+            default=14400,
+            min=1,
+            mutable=True,
+            help="Seconds for which a service may work on the delete of a resource before the resource counts as "
+            "stuck: it is then named as a blocker, force may be used on it, and only what needs it waits for it. It "
+            "stays watched, and the deletion goes on when it is gone. Types that are slow by nature have a longer "
+            "time of their own.",
+        ),
     ],
     "force": [
         cfg.ListOpt(

@@ -316,7 +316,7 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         _field("Service acts on data of users", _acts(type_)),
         _field("Forced delete", _sentence(call(type_.force)) if type_.force else ""),
         _field("Checked before force", about(type_.may_force) if type_.may_force else ""),
-        _field("Use by other projects is found with", _sentence(about(type_.used)) if type_.used else ""),
+        _field("Used by other projects", _uses(type_)),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
@@ -333,6 +333,12 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
     if left := left_over(type_):
         text += "Left over:\n\n" + _items(left) + "\n"
     return text
+
+
+def _uses(type_: ResourceType) -> str:
+    """Return what of other projects may use a resource of a type, and what its delete does to it."""
+    said = (f"{' or '.join(f'``{name}``' for name in use.by)}: the delete {use.harm}" for use in type_.used_by or ())
+    return "; ".join(said)
 
 
 def _condition(hook: Callable[..., Any]) -> str:

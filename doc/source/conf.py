@@ -17,6 +17,7 @@ extensions = [
     "oslo_policy.sphinxext",
     "release_notes",
     "service_pages",
+    "uses_table",
     "pictures",
     "api_reference",
     "permission_table",

@@ -23,8 +23,9 @@ from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
 from cleanup_orchestrator.core.step import StepResult
+from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
-from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.worker.sweep.context import OtherType
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
@@ -195,6 +196,10 @@ def admin(cloud: Cloud) -> Connection:
     return filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
 
 
+#: All plugins.
+installed_plugins = functools.cache(registry.load)
+
+
 class Sweeper:
     """The user of the orchestrator, and the sweeps that a worker does with it."""
 
@@ -254,23 +259,32 @@ class Sweeper:
         )
 
     def run(
-        self, service: Service, filled: Filled, *more: str, write: bool, **options: object
+        self, service: Service, filled: Filled, *more: str, write: bool, foresee: bool = False, **options: object
     ) -> dict[str, StepResult]:
         """List or delete each type of the service, in its order."""
         self.enter(filled)
         definition = self.definition(service, filled, *more, **options)
-        registry = Registry([service])
+        known = registry.Registry([service])
         connections = functools.cache(lambda project_id: self.connection(project_id, write))  # each asks for a token
         results = {}
-        for name in registry.order:
-            type_ = registry.find(*name.split("."))
+        for name in known.order:
+            type_ = known.find(*name.split("."))
             connection = connections(filled.project_id if type_.token.scoped else None)
             if write:
                 janitor = functools.partial(self.janitor, filled.project_id)
-                results[type_.name] = sweeps.delete(type_, connection, definition, janitor=janitor)
+                how = {"janitor": janitor, "find_type": functools.partial(self.find_type, filled)}
+                results[type_.name] = sweeps.delete(type_, connection, definition, name=name, **how)
             else:
-                results[type_.name] = sweeps.inventory(type_, connection, definition)
+                results[type_.name] = sweeps.inventory(type_, connection, definition, foresee)
         return results
+
+    def find_type(self, filled: Filled, name: str) -> OtherType | None:
+        """Return a type of any plugin by its full name."""
+        known = installed_plugins()
+        service = known.services[name.rpartition(".")[0]]
+        type_ = known.find(service.service_type, name.rpartition(".")[2])
+        connection = self.connection(filled.project_id if type_.token.scoped else None)
+        return OtherType(name, type_, connection, self.definition(service, filled))
 
     def inventory(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
         return self.run(service, filled, *more, write=False, **options)

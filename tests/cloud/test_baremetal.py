@@ -268,7 +268,7 @@ def test_an_instance_of_the_owner_of_a_leased_node_is_left(allocated, further_ad
     assert reasons(swept["lease"]) == {uuid: Reason.IN_USE}
     assert further_sweeper.dump_of(owner.project_id) == before
     connection = further_sweeper.connection(lessee.project_id)
-    plan = sweeps.inventory(INSTANCE, connection, further_sweeper.definition(SERVICE, lessee), find_users=True)
+    plan = sweeps.inventory(INSTANCE, connection, further_sweeper.definition(SERVICE, lessee), foresee=True)
     assert reasons(plan) == {uuid: Reason.FOREIGN}
     careless = dataclasses.replace(INSTANCE, prepare=())
     sweeps.delete(

@@ -9,6 +9,7 @@ import pytest
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.plugins import glance
 from cleanup_orchestrator.plugins import image as plugin
 from cleanup_orchestrator.plugins.image import SERVICE
 from tests.cloud.fillings.base import Rest
@@ -95,7 +96,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
 def test_every_page_is_read(projects, sweeper, monkeypatch):
     target, _ = projects
     whole = sweeper.inventory(SERVICE, target)
-    monkeypatch.setattr(plugin, "PAGE", 7)
+    monkeypatch.setattr(glance, "PAGE", 7)
     paged = sweeper.inventory(SERVICE, target)
     assert paged == whole
     assert paged["image"].found > 60

@@ -105,7 +105,8 @@ def test_one_that_is_being_worked_on_is_left_and_says_what_helps(full_admin, ful
     swept = full_sweeper.delete(SERVICE, target)
     (left,) = swept["load_balancer"].leftovers
     assert (left.id, left.reason) == (stuck, Reason.IN_USE)
-    assert "PENDING_CREATE" in left.message and "the operator has to" in left.message
+    assert "PENDING_CREATE" in left.message
+    assert "an operator clears" in SERVICE.types[0].remedies[left.reason]
     assert rows(full_sweeper, target.project_id)["load_balancer"] == {stuck}
 
 

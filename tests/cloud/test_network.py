@@ -165,9 +165,14 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
         assert found[key].reason is Reason.FOREIGN, found[key]
         assert named(found[key]) == blockers, found[key]
     assert found["network", shared].reason is found["subnet", on_shared].reason is Reason.PROTECTED
-    # The network waits for a port of the project, which is an interface of another project's router.
+    # The network waits for a port of the project, which is an interface of another project's router, and for those of
+    # the project's router that is left: nothing of it is taken away.
     assert found["network", backend].reason is Reason.IN_USE
-    assert named(found["network", backend]) == {("network.port", our_interface, ours)}
+    waits_for = named(found["network", backend])
+    assert ("network.port", our_interface, ours) in waits_for
+    interfaces = everything.call("GET", "/ports", params={"device_id": second, "network_id": backend})["ports"]
+    assert {("network.port", port["id"], port["project_id"]) for port in interfaces} <= waits_for
+    assert {owner for _, _, owner in waits_for} == {ours}
     assert swept["rbac_grant"].kept == 1
     policies = everything.call("GET", "/rbac-policies", params={"object_id": shared})["rbac_policies"]
     assert found["rbac_policy", policies[0]["id"]].reason is Reason.PROTECTED
@@ -185,3 +190,19 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
     assert not everything.call("GET", "/security-group-rules", params={"id": rule})["security_group_rules"]
     assert set(in_neutron(cloud, ours)) == {"neutron.networkrbacs.target_project"}
     everything.call("DELETE", f"/rbac-policies/{grant}")
+
+
+def test_a_port_that_merely_names_a_router_does_not_hold_it(admin, sweeper, cloud):
+    """Without its row in Neutron's table an interface cannot be removed (404), nor deleted before the router."""
+    target = make_project(admin, "network-half-interface", password=None, partner=None)
+    rest = Rest(admin.network)
+    owner = {"project_id": target.project_id}
+    network = rest.call("POST", "/networks", {"network": owner})["network"]["id"]
+    body = {**owner, "network_id": network, "ip_version": 4, "cidr": "10.60.0.0/24"}
+    subnet = rest.call("POST", "/subnets", {"subnet": body})["subnet"]["id"]
+    router = rest.call("POST", "/routers", {"router": owner})["router"]["id"]
+    port = rest.call("PUT", f"/routers/{router}/add_router_interface", {"subnet_id": subnet})["port_id"]
+    sweeper.rows("neutron", "DELETE FROM routerports WHERE port_id = ?", port)
+    swept = delete(sweeper, target)
+    assert not left(swept)
+    assert not in_neutron(cloud, target.project_id)

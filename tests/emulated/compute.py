@@ -67,6 +67,8 @@ class Compute(Service):
         rows = list((table.owned.get(wanted, {}) if wanted else table.rows).values())
         if status := request.first("status"):
             rows = [row for row in rows if row.get("status") == status]
+        if image := request.first("image"):
+            rows = [row for row in rows if (row.get("image") or {}).get("id") == image]
         limit = int(request.first("limit") or 1000)
         return Response(200, {"servers": [self.body(row) for row in rows[:limit]]})
 

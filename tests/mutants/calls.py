@@ -10,6 +10,8 @@ LIMITS = "cleanup_orchestrator/core/rate_limits.py"
 PROJECTS = "cleanup_orchestrator/cloud/projects.py"
 SURVEY = "cleanup_orchestrator/worker/steps/survey.py"
 COVERAGE = "cleanup_orchestrator/cloud/catalog.py"
+ENDPOINTS = "cleanup_orchestrator/cloud/endpoints.py"
+DELEGATIONS = "cleanup_orchestrator/keystone/delegations.py"
 
 MUTATIONS = (
     # --------------------------------------------------------------------------------------- the guarded session
@@ -378,16 +380,16 @@ MUTATIONS = (
     ),
     Mutation(
         "A catalog that was cut short is believed",
-        COVERAGE,
+        ENDPOINTS,
         'if services.get("truncated") or endpoints.get("truncated"):',
         'if services.get("truncated"):',
         tests("worker/survey"),
     ),
     Mutation(
         "A catalog without any endpoint is believed",
-        COVERAGE,
-        '    if not endpoints["endpoints"]:  # an empty catalog would make every project look empty\n',
-        "    if False:\n",
+        ENDPOINTS,
+        '        if not endpoints["endpoints"]:\n',
+        "        if False:\n",
         tests("worker/survey"),
     ),
     Mutation(
@@ -403,5 +405,48 @@ MUTATIONS = (
         "if entry.service_type in NEVER_WAIVED:",
         "if False:",
         tests("core/waivers"),
+    ),
+    # --------------------------------------------------------------------------------------- what no token shows
+    Mutation(
+        "The token of a filtered project keeps its filtered catalog",
+        ENDPOINTS,
+        "        if whole is None:\n",
+        "        if True:\n",
+        tests("cloud/endpoints"),
+    ),
+    Mutation(
+        "An endpoint gets its URL without a project",
+        ENDPOINTS,
+        "    if not project_id:\n",
+        "    if False:\n",
+        tests("cloud/endpoints"),
+    ),
+    Mutation(
+        "A disabled endpoint is called",
+        ENDPOINTS,
+        "        return is_on(endpoint) and is_on(",
+        "        return is_on(",
+        tests("cloud/endpoints"),
+    ),
+    Mutation(
+        "A login that is refused is repeated",
+        SESSION,
+        "            if not again or _is_login(error):\n",
+        "            if not again:\n",
+        tests("cloud/session"),
+    ),
+    Mutation(
+        "Every admin gets the lists by project",
+        DELEGATIONS,
+        "        if not caller.orchestrator or not caller.is_admin():\n",
+        "        if not caller.is_admin():\n",
+        tests("keystone/delegations"),
+    ),
+    Mutation(
+        "A list by project ends after its first page",
+        DELEGATIONS,
+        '    following = str(rows[page.limit - 1][kind.key]) if len(rows) > page.limit else ""\n',
+        '    following = ""\n',
+        tests("keystone/delegations"),
     ),
 )

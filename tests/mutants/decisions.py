@@ -912,7 +912,7 @@ MUTATIONS = (
         "A type that needs a part is not waited for before it was tried",
         ORDERING,
         "    left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS\n"
-        "    return left and step.reason not in _MOVING\n",
+        "    return left and step.reason not in MOVING\n",
         "    return True\n",
         tests("core/dependencies"),
     ),

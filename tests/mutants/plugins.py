@@ -4,7 +4,7 @@ from tests.mutants.mutation import Mutation, tests
 
 PLUGINS = "cleanup_orchestrator/plugins/"
 VERDICTS = f"{PLUGINS}verdicts.py"
-IMAGE = f"{PLUGINS}image.py"
+IMAGE = f"{PLUGINS}image/__init__.py"
 NETWORK = f"{PLUGINS}network/"
 DNS = f"{PLUGINS}dns/"
 COMPUTE = f"{PLUGINS}compute/"
@@ -16,8 +16,52 @@ SWIFT = f"{PLUGINS}object_store/"
 MAGNUM = f"{PLUGINS}container_infrastructure_management.py"
 
 OWNERS = tests("plugins/owner_checks")
+PORT_USES = tests("plugins/port_uses")
+USES = tests("plugins/uses")
 
 MUTATIONS = (
+    Mutation(
+        "A port with another project's floating IP is deleted",
+        f"{PLUGINS}port_uses.py",
+        'PortUse(("network.floating_ip",), "takes the address off the port", _addresses),',
+        "",
+        PORT_USES,
+    ),
+    Mutation(
+        "A port with another project's port forwarding is deleted",
+        f"{PLUGINS}port_uses.py",
+        'PortUse(("network.port_forwarding",), "deletes the forwarding", _forwardings),',
+        "",
+        PORT_USES,
+    ),
+    Mutation(
+        "A router that is the gateway of another project's subnet is deleted",
+        f"{PLUGINS}port_uses.py",
+        "for port, subnet in ways if owner_of(subnet) != project.id)",
+        "for port, subnet in ways if False)",
+        PORT_USES,
+    ),
+    Mutation(
+        "A router that is the way out for ports of others is deleted",
+        f"{PLUGINS}port_uses.py",
+        'for port, subnet in own for user in on[str(subnet["id"])])',
+        "for port, subnet in own for user in ())",
+        PORT_USES,
+    ),
+    Mutation(
+        "A floating IP of another project's port is deleted",
+        f"{PLUGINS}port_uses.py",
+        "for port in some & foreign.keys())",
+        "for port in ())",
+        PORT_USES,
+    ),
+    Mutation(
+        "The project's own users of a resource block it",
+        VERDICTS,
+        'if user["owner"] != project.id:\n            found',
+        "if True:\n            found",
+        PORT_USES,
+    ),
     # ------------------------------------------------------------------------------------------------------- image
     Mutation(
         "Metadef namespaces of every project are listed",
@@ -173,14 +217,14 @@ MUTATIONS = (
     ),
     Mutation(
         "A plan counts the project's own ports as use by others",
-        "cleanup_orchestrator/plugins/verdicts.py",
-        "if verdict is not None and verdict.reason in _OF_OTHERS:",
-        "if verdict is not None:",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}",
+        "for id_, verdict in found.items()}",
         tests("plugins/foreseen"),
     ),
     Mutation(
         "A plan takes the ports of amphorae for another project's",
-        f"{NETWORK}common.py",
+        f"{PLUGINS}neutron.py",
         "if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):",
         "if False:",
         tests("plugins/foreseen"),
@@ -188,8 +232,8 @@ MUTATIONS = (
     Mutation(
         "A plan foresees no use by other projects",
         "cleanup_orchestrator/worker/steps/sweep.py",
-        "find_users=self.deletion.dry_run or self.step.name in",
-        "find_users=self.step.name in",
+        "foresees = self.deletion.dry_run or self.step.name in",
+        "foresees = self.step.name in",
         tests("functional/test_foreseen"),
     ),
     Mutation(
@@ -230,9 +274,9 @@ MUTATIONS = (
     ),
     Mutation(
         "Neutron's own ports on other projects' networks count as kept",
-        f"{NETWORK}networks.py",
-        'row = {**row, _ON_OWN_NETWORK: row.get("network_id") in own_networks}',
-        "row = {**row, _ON_OWN_NETWORK: True}",
+        f"{NETWORK}ports.py",
+        'row = {**row, ON_OWN_NETWORK: row.get("network_id") in own_networks}',
+        "row = {**row, ON_OWN_NETWORK: True}",
         OWNERS,
     ),
     # --------------------------------------------------------------------------------------------------------- dns
@@ -253,15 +297,15 @@ MUTATIONS = (
     Mutation(
         "Zones of others below a zone of the project are not in the way",
         f"{DNS}zones.py",
-        '"have zones below it", (b for b in below if b["owner"] != project.id))\n    if verdict is None',
-        '"have zones below it", (b for b in below if b["owner"] == "nobody"))\n    if verdict is None',
+        '"have zones below it", (b for b in below if b["owner"] != project.id))\n',
+        '"have zones below it", (b for b in below if b["owner"] == "none"))\n',
         OWNERS,
     ),
     Mutation(
         "The project's own zones below a zone are in the way",
         f"{DNS}zones.py",
-        '"have zones below it", (b for b in below if b["owner"] != project.id))\n    if verdict is None',
-        '"have zones below it", below)\n    if verdict is None',
+        '"have zones below it", (b for b in below if b["owner"] != project.id))\n',
+        '"have zones below it", below)\n',
         OWNERS,
     ),
     Mutation(
@@ -331,7 +375,7 @@ MUTATIONS = (
     Mutation(
         "Volumes of others go with a group of the project",
         f"{VOLUMES}groups.py",
-        "foreign = [v for v in volumes if v.get(VOLUME_OWNER) != project.id]",
+        "foreign = [v for v in _volumes_in(connection, project, group) if v.get(VOLUME_OWNER) != project.id]",
         "foreign = []",
         OWNERS,
     ),
@@ -379,7 +423,7 @@ MUTATIONS = (
     ),
     Mutation(
         "An admin's token is used where an image's locations say",
-        f"{PLUGINS}image.py",
+        IMAGE,
         "    if not project.gone:\n        return\n    current",
         "    if True:\n        return\n    current",
         tests("plugins/owner_checks"),
@@ -401,8 +445,8 @@ MUTATIONS = (
     Mutation(
         "A deployment to another project's server is deleted",
         f"{HEAT}configs.py",
-        "    if owner != project.id:\n        foreign",
-        "    if False:\n        foreign",
+        "[foreign] if owner != project.id else []",
+        "[]",
         OWNERS,
     ),
     Mutation(
@@ -446,6 +490,70 @@ MUTATIONS = (
         'if template.data.get("public") is False or',
         "if True or",
         OWNERS,
+    ),
+    # ------------------------------------------------------------------------------------------- uses of other projects
+    Mutation(
+        "A stack is deleted with what others use of it",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "for hook in (*hooks, inside):",
+        "for hook in hooks:",
+        USES,
+    ),
+    Mutation(
+        "A stack is deleted with what is protected in it",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "found[id_] = Verdict(Reason.PROTECTED, why)",
+        "pass",
+        USES,
+    ),
+    Mutation(
+        "A resource of a stack is not checked if the template gives its type another name",
+        f"{HEAT}contents.py",
+        "types = meanings[",
+        "types = {str(row.get('resource_type'))} or meanings[",
+        USES,
+    ),
+    Mutation(
+        "The image of another project's server is deleted",
+        f"{PLUGINS}nova.py",
+        'if row.get("tenant_id") != project.id and not ignored:',
+        "if False:",
+        USES,
+    ),
+    Mutation(
+        "The volume with the data of another project's image is deleted",
+        f"{VOLUMES}volumes.py",
+        'return verdict_naming(project, "it is the data of", [named])',
+        "return None",
+        USES,
+    ),
+    Mutation(
+        "A secret that another project's volume needs is deleted",
+        f"{PLUGINS}key_manager/__init__.py",
+        'found.append(blocker(f"{one.service_type}.{kind}", row.get("resource_id"), shown.get(owner)))',
+        "continue",
+        USES,
+    ),
+    Mutation(
+        "A container is deleted that a member of the project uses from another one",
+        f"{PLUGINS}key_manager/__init__.py",
+        "if user not in project.member_ids or is_elsewhere(user)",
+        "if user not in project.member_ids",
+        USES,
+    ),
+    Mutation(
+        "A share that another project mounts is deleted",
+        f"{SHARES}clients.py",
+        'return verdict_naming(project, "an access rule lets it be mounted from", found)',
+        "return None",
+        USES,
+    ),
+    Mutation(
+        "A lease is deleted with the servers of other projects on its hosts",
+        f"{PLUGINS}reservation.py",
+        'if row.get("name") in ids:',
+        "if False:",
+        tests("plugins/reservation"),
     ),
     # ------------------------------------------------------------------------------------------------------- sizes
     Mutation(

@@ -11,6 +11,7 @@ VERIFYING = "cleanup_orchestrator/core/verifying.py"
 PLANS = "cleanup_orchestrator/store/plans.py"
 RECORDS = "cleanup_orchestrator/store/records.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
+ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 ORDER = "cleanup_orchestrator/worker/sweep/order.py"
 SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
@@ -180,7 +181,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The selection is not compared right before the delete",
-        DELETING,
+        ONE_DELETE,
         "if verdict := changed(context, resource.data, current):",
         "if verdict := None:",
         tests("worker/selecting"),

@@ -11,6 +11,9 @@ EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 PARTS = "cleanup_orchestrator/worker/sweep/parts.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
+USES = "cleanup_orchestrator/worker/sweep/uses.py"
+ACCEPTED = "cleanup_orchestrator/worker/sweep/accepted.py"
+ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
 SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
@@ -41,15 +44,43 @@ MUTATIONS = (
         tests("worker/sweep"),
     ),
     Mutation(
-        "The owner is not compared right before the delete",
+        "A resource that is listed and answers 404 counts as an accepted delete",
         DELETING,
+        "    if missing is None or not attempt.accepted.was_asked_before(resource.id):\n        return missing\n",
+        "    if missing is None:\n        return None\n",
+        tests("worker/accepted"),
+    ),
+    Mutation(
+        "A delete that failed twice counts as being deleted",
+        ACCEPTED,
+        "if record is not None and record.failed >= FAILURES:",
+        "if False:",
+        tests("worker/accepted"),
+    ),
+    Mutation(
+        "A delete that takes too long counts as being deleted",
+        ACCEPTED,
+        "        if since := self._too_long(resource, record):",
+        "        if since := None:",
+        tests("worker/accepted"),
+    ),
+    Mutation(
+        "A type is empty because its service says once that it lacks it, after its deletes",
+        DELETING,
+        "        if second.absent:",
+        "        if False:",
+        tests("worker/accepted"),
+    ),
+    Mutation(
+        "The owner is not compared right before the delete",
+        ONE_DELETE,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.id != resource.id:\n                owner =",
         tests("worker/sweep"),
     ),
     Mutation(
         "A delete is made although another resource was shown",
-        DELETING,
+        ONE_DELETE,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.owner != project.id:\n                owner =",
         tests("worker/sweep"),
@@ -93,7 +124,7 @@ MUTATIONS = (
     ),
     Mutation(
         "What became protected after the listing is deleted",
-        DELETING,
+        ONE_DELETE,
         "            if why := exclusions.protected(current):\n                return Verdict(Reason.PROTECTED, why)\n",
         "",
         tests("worker/sweep worker/keep_marks"),
@@ -115,8 +146,8 @@ MUTATIONS = (
     Mutation(
         "What is not in the plan is deleted",
         LISTING,
-        "unplanned = exclusions.unplanned(resource)\n",
-        "unplanned = None\n",
+        "pending.append((resource, exclusions.unplanned(resource)))",
+        "pending.append((resource, None))",
         tests("core/plans"),
     ),
     Mutation(
@@ -136,8 +167,8 @@ MUTATIONS = (
     Mutation(
         "An inventory does not check whether other projects use a resource",
         LISTING,
-        "verdict = find_users(resource) or (",
-        "verdict = None or (",
+        "if verdict := users.get(resource.id):",
+        "if verdict := None:",
         tests("core/plugin_liens"),
     ),
     Mutation(
@@ -167,29 +198,29 @@ MUTATIONS = (
     Mutation(
         "A 404 of a list counts as empty",
         LISTING,
-        "    failure = classify(error)\n    return StepResult(outcome=Outcome.UNKNOWN",
+        "    failure = classify(error)\n    return StepResult(\n",
         "    failure = classify(error)\n    if failure.status == 404:\n        return StepResult(Outcome.CLEAR)\n"
-        "    return StepResult(outcome=Outcome.UNKNOWN",
+        "    return StepResult(\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 403 of a list counts as empty",
         LISTING,
-        "    failure = classify(error)\n    return StepResult(outcome=Outcome.UNKNOWN",
+        "    failure = classify(error)\n    return StepResult(\n",
         "    failure = classify(error)\n    if failure.status == 403:\n        return StepResult(Outcome.CLEAR)\n"
-        "    return StepResult(outcome=Outcome.UNKNOWN",
+        "    return StepResult(\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 403 of a delete counts as gone",
-        DELETING,
+        ONE_DELETE,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (403, 404, 410) and called in (type_.show, last):",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 404 of a breaker counts as gone",
-        DELETING,
+        ONE_DELETE,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (404, 410):",
         tests("worker/sweep"),
@@ -218,8 +249,8 @@ MUTATIONS = (
     Mutation(
         "All of a long list is in memory",
         LISTING,
-        "if listing.deletable + len(listing.blocked) >= most:",
-        "if listing.deletable + len(listing.blocked) >= most * 1000:",
+        "if listing.deletable + len(listing.blocked) + len(pending) >= most:",
+        "if listing.deletable + len(listing.blocked) + len(pending) >= most * 1000:",
         tests("worker/long_lists"),
     ),
     Mutation(
@@ -232,7 +263,7 @@ MUTATIONS = (
     Mutation(
         "What its service did not know counts as progress in a long list",
         DELETING,
-        "attempt.tried - attempt.missing - attempt.refused.keys()",
+        "attempt.tried - attempt.missing.keys() - attempt.refused.keys()",
         "attempt.tried - attempt.refused.keys()",
         tests("worker/long_lists"),
     ),
@@ -253,23 +284,53 @@ MUTATIONS = (
         tests("worker/sweep"),
     ),
     Mutation(
+        "What other projects use is deleted all the same",
+        DELETING,
+        "return [resource for resource in chunk if resource.id not in used]",
+        "return chunk",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "A resource whose use cannot be read is deleted",
+        USES,
+        "return {resource.id: verdict for resource in part}",
+        "return {}",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "An ignored use makes all uses of the type ignored",
+        USES,
+        'if not {f"{context.name}:{name}" for name in use.by} <= context.ignored_uses:',
+        "if not context.ignored_uses:",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "What waits for a used resource waits for ever",
+        DELETING,
+        "for id_ in used.keys() & self._answered.keys():",
+        "for id_ in ():",
+        tests("worker/uses"),
+    ),
+    Mutation(
         "What is about to be deleted is written down afterwards",
         DELETING,
-        "            self.options.record_intent(chunk)\n            self.announced.update(resource.id for resource in chunk)\n"
-        "            deletes = begin(chunk)\n",
-        "            deletes = begin(chunk)\n            self.options.record_intent(chunk)\n",
+        "                self.options.record_intent(chunk)\n"
+        "            self.announced.update(resource.id for resource in chunk)\n"
+        "            deletes = begin(self._delete, chunk)\n",
+        "                pass\n"
+        "            deletes = begin(self._delete, chunk)\n            self.options.record_intent(chunk)\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "Each try writes its intent into the journal again",
         "cleanup_orchestrator/worker/steps/sweep.py",
-        "            self._announced = self._announced_before(options.most_listed)\n",
-        "            pass\n",
+        "            self._announced = frozenset(one.id for one in tried)\n",
+        "",
         tests("functional/test_journal"),
     ),
     Mutation(
         "Force is used where an ordinary delete was not tried",
-        DELETING,
+        ONE_DELETE,
         "last = type_.force if forced and type_.force is not None else type_.delete",
         "last = type_.force if type_.force is not None else type_.delete",
         tests("worker/sweep"),
@@ -493,7 +554,7 @@ MUTATIONS = (
     ),
     Mutation(
         "What acts on what users wrote is deleted with an admin's token",
-        DELETING,
+        ONE_DELETE,
         "            deleting = janitor()  # before",
         "            janitor()  # before",
         tests("worker/sweep"),

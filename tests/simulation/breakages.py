@@ -228,12 +228,12 @@ def _every_row_is_the_projects() -> Iterator[Patch]:
 
 
 def _no_read_right_before() -> Iterator[Patch]:
-    real = deleting._delete_one
+    real = deleting.delete_one
 
     def delete(context: SweepContext, *args: Any) -> Any:
         return real(dataclasses.replace(context, type=dataclasses.replace(context.type, show=None)), *args)
 
-    yield deleting, "_delete_one", delete
+    yield deleting, "delete_one", delete
 
 
 def _protection_is_forgotten() -> Iterator[Patch]:
@@ -351,7 +351,7 @@ def _stalled_without_a_resource() -> Iterator[Patch]:
 
 
 def _needs_are_forgotten() -> Iterator[Patch]:
-    yield Sweep, "_needs", lambda *_: lambda _resource: None
+    yield Sweep, "_needs", lambda *_: lambda _resources: {}
 
 
 def _plans_are_forgotten() -> Iterator[Patch]:

@@ -18,9 +18,11 @@ from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import (
     EVERYTHING,
     Halt,
+    OneByOne,
     ResourceType,
     Run,
     Service,
+    Use,
     Verdict,
     linked,
     refused_in_use,
@@ -172,6 +174,13 @@ class SimulatedClouds(Clouds):
     def _load_auth(self, group: str = "", **overrides: Any) -> Auth:
         return Auth(overrides.get("project_id") or OWN, ME)
 
+    def _unfiltered(self, auth: Any) -> Any:
+        """Return the authentication itself: tokens have no catalog here."""
+        return auth
+
+    def _know_endpoints(self) -> None:
+        """Make no call: nothing here has an endpoint."""
+
     def janitor(self, deletion_id: str) -> Janitor | None:
         """Return the janitor of a deletion, if the plan has one."""
         return Janitor(janitors.user_name(deletion_id), "dom", "secret") if self._cloud.plan.janitor else None
@@ -263,7 +272,7 @@ def _type(service: str, type_: str, janitor: bool) -> ResourceType:
         unfiltered="it has no filter" if name in SHARED_LISTS else "",
         protect=(lambda resource, _: "it is shared out" if resource.data["shared"] else None,),
         explain=explain if name == "network.network" else None,
-        used=explain if name == "network.network" else None,
+        used_by=(Use(("network.port",), "ends", OneByOne(explain)),) if name == "network.network" else (),
         halt=Halt(lambda row: Run(row["run"]), power("stop"), power("start")) if name == SERVER else None,
         all_projects="only a token of the project shows them" if name in SCOPED else everybodys,
     )

@@ -19,13 +19,22 @@ ALWAYS = _cloud("main_job", "everything", "fence", "domain_manager", "pipeline",
 #: same time: any six commits in a row have run all of them.
 TURNS = (
     _cloud("force_heat", "identity", "image", "janitor", "outsiders", "recovery", "settling"),
-    _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates", "message")
+    _cloud(
+        "orphans",
+        "outsiders_reach",
+        "catalog_and_domain",
+        "key_manager",
+        "plan",
+        "foreign_uses",
+        "protocol_service",
+        "templates",
+        "message",
+    )
     | _cloud("accelerator", "baremetal", "application_container")
     | _functional("zombie"),
-    _cloud(
-        "force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age"
-    ),
-    _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
+    _cloud("force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age")
+    | _cloud("used_by_others"),
+    _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity", "stale"),
     _cloud("out_of_band", "lock_changes", "orchestration", "force", "regions", "compute", "tutorial", "network_addons")
     | _cloud("janitor_crashes"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
@@ -96,6 +105,24 @@ SOURCES: dict[str, tuple[str, ...]] = {
 SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
+)
+#: What other projects use, and who is asked.
+SOURCES[f"{FOLDER}test_used_by_others.py"] = (
+    "cleanup_orchestrator/plugins/block_storage/volumes.py",
+    "cleanup_orchestrator/plugins/compute/",
+    "cleanup_orchestrator/plugins/image/",
+    "cleanup_orchestrator/plugins/key_manager/",
+    "cleanup_orchestrator/plugins/orchestration/",
+    "cleanup_orchestrator/plugins/port_uses.py",
+    "cleanup_orchestrator/plugins/shared_file_system/",
+    "cleanup_orchestrator/worker/sweep/uses.py",
+)
+#: What tokens of the project show, and what Keystone lists by project.
+SOURCES[f"{FOLDER}test_catalog_and_domain.py"] = (
+    "cleanup_orchestrator/cloud/endpoints.py",
+    "cleanup_orchestrator/keystone/delegations.py",
+    "cleanup_orchestrator/plugins/identity.py",
+    "cleanup_orchestrator/plugins/network/replicated.py",
 )
 #: Parts of resources, with the services that make them.
 SOURCES[f"{FOLDER}test_purge_by_age.py"] = (

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from openstack.connection import Connection
 
 from cleanup_orchestrator.core.step import StepResult
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
-from cleanup_orchestrator.worker.sweep import deleting, listing, stopping
+from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Resource, ResourceType, Use, Verdict
+from cleanup_orchestrator.worker.sweep import deleting, listing, stopping, uses
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 
 _CONTEXT = {field.name for field in dataclasses.fields(SweepContext)}
@@ -24,10 +25,35 @@ def _split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     )
 
 
-def inventory(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:
-    """Return the inventory of a type."""
+def inventory(
+    type_: ResourceType, connection: Connection, project: ProjectDefinition, foresee: bool = False, **values: Any
+) -> StepResult:
+    """Return the inventory of a type.
+
+    :param foresee: whether it says what a cascade would leave because of other projects, as in a dry run
+    """
     context, more = _split(values)
-    return listing.inventory(SweepContext(type_, connection, project, **context), **more)
+    sweep = SweepContext(type_, connection, project, **context)
+    return listing.inventory(sweep, find_users=functools.partial(uses.foreseen, sweep) if foresee else None, **more)
+
+
+def use(check: Callable[..., Verdict | None], *by: str) -> tuple[Use]:
+    """Return the one use of a type that a check of single resources finds."""
+    return (Use(by or ("other.thing",), "harms it", OneByOne(check)),)
+
+
+def foreseen(
+    type_: ResourceType, connection: Connection, project: ProjectDefinition, resource: Resource
+) -> Verdict | None:
+    """Return what a plan says about the use of a resource by other projects."""
+    return uses.foreseen(SweepContext(type_, connection, project), [resource]).get(resource.id)
+
+
+def before_delete(
+    type_: ResourceType, connection: Connection, project: ProjectDefinition, resource: Resource
+) -> Verdict | None:
+    """Return why a resource is not deleted because it is used."""
+    return uses.before_delete(SweepContext(type_, connection, project), [resource]).get(resource.id)
 
 
 def delete(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:

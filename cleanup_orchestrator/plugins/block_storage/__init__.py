@@ -9,9 +9,10 @@ A volume waits for its snapshots, a snapshot for the volumes made from it (on co
 both. One resource that another project uses would block all others. So no type here waits for another type as a whole:
 each sweep deletes what can be deleted by then, and names what blocks the rest.
 
-No separate types: encryption keys, metadata and the cached image are deleted with their volume. User messages expire
+No separate types: encryption keys and metadata are deleted with their volume. User messages expire
 (``message_ttl``), and do not show their owner. Counters of quota usage and reservations stay: Cinder deletes the limits
-alone. Volumes of the image cache belong to the project that ``cinder_internal_tenant_project_id`` names. This project,
+alone. Volumes of the image cache belong to the project that ``cinder_internal_tenant_project_id`` names, also those
+with a copy of a private image of another project (``image-<id>``): they stay until Cinder evicts them. This project,
 and that of Glance's Cinder store, belong on the list of projects that are never deleted.
 """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     GIB,
+    OneByOne,
     ProjectDefinition,
     Reason,
     Refused,
@@ -15,6 +16,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Token,
+    Use,
     Verdict,
     exceptions,
     refuse,
@@ -26,9 +28,11 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     being_deleted,
     check_scope,
     cinder_blocker,
+    delete_failed,
     force_delete,
     list_all,
     list_rows,
+    remedies,
     reset_to_error,
 )
 
@@ -73,16 +77,17 @@ SHOW_BACKUP = Rest(SERVICE_TYPE, "/backups/{id}", key="backup", microversion=BAC
 _make_backup_deletable = reset_to_error("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)
 
 
-def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
-    """Refuse a backup that other backups depend on, naming them."""
-    if backup.data.get("has_dependent_backups"):
-        rows = list_rows(connection, project, "backups", parent_id=backup.id)
-        blockers = [
-            cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT), row.get("name"))
-            for row in rows
-            if row["id"] != backup.id
-        ]
-        refuse(verdict_naming(project, "it is the base of", blockers))
+def _increments(connection: Connection, project: ProjectDefinition, backup: Resource) -> Verdict | None:
+    """Name the backups, of any project, that depend on a backup."""
+    if not backup.data.get("has_dependent_backups"):
+        return None
+    rows = list_rows(connection, project, "backups", parent_id=backup.id)
+    blockers = [
+        cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT), row.get("name"))
+        for row in rows
+        if row["id"] != backup.id
+    ]
+    return verdict_naming(project, "it is the base of", blockers)
 
 
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
@@ -91,7 +96,7 @@ def force_backup(connection: Connection, project: ProjectDefinition, backup: Res
     Other backups that depend on it block this. Not every driver supports a forced delete. Then Cinder answers 405, and
     accepts an ordinary delete in state error.
     """
-    _refuse_base(connection, project, backup)
+    refuse(_increments(connection, project, backup))
     try:
         force_delete("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)(connection, project, backup)
     except exceptions.HttpException as error:
@@ -102,21 +107,44 @@ def force_backup(connection: Connection, project: ProjectDefinition, backup: Res
         )
 
 
+def _refuse_without_service(connection: Connection, backup: Resource, answer: str) -> None:
+    """Refuse a backup that is there although Cinder answered 404: no backup service is available for it.
+
+    :raises Refused: naming its host, and the calls that help
+    """
+    response = connection.block_storage.get(f"/backups/{backup.id}", microversion=BACKUP_OWNER)
+    if response.status_code == 404:
+        return
+    exceptions.raise_from_response(response)
+    text = (
+        f"no cinder-backup is available for it: {answer[:200]}. Start it (openstack volume service list --service "
+        "cinder-backup), or, if backups moved to another host, cinder-manage backup update_backup_host --currenthost "
+        "OLD --newhost NEW; it is then deleted automatically"
+    )
+    raise Refused(Verdict(Reason.UNREACHABLE, text))
+
+
 def delete_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
     """Delete a backup that no other one depends on. A later sweep deletes the others.
 
-    :raises Refused: naming the backups that depend on it, or when no backup service is available
+    The reset of a state is a message to the backup service. Until it has arrived, Cinder refuses the delete.
+
+    :raises Refused: naming the backups that depend on it; when no backup service is available; when the reset has not
+        arrived yet
     """
-    _refuse_base(connection, project, backup)
-    _make_backup_deletable(connection, project, backup)
+    refuse(_increments(connection, project, backup))
+    try:
+        _make_backup_deletable(connection, project, backup)
+    except exceptions.NotFoundException as error:
+        _refuse_without_service(connection, backup, str(error))
+        return
     response = connection.block_storage.delete(f"/backups/{backup.id}", microversion=BACKUP_OWNER)
     if response.status_code == 404:
-        # Cinder answers 404 also when no backup service is available.
-        if connection.block_storage.get(f"/backups/{backup.id}", microversion=BACKUP_OWNER).status_code != 404:
-            raise Refused(
-                Verdict(Reason.UNREACHABLE, f"no backup service of Cinder is there to delete it: {response.text[:200]}")
-            )
+        _refuse_without_service(connection, backup, response.text)
         return
+    if response.status_code == 400 and backup.data.get("status") not in ("available", "error"):
+        text = f"its state was {backup.data.get('status')}, and Cinder resets it: the delete follows"
+        raise Refused(Verdict(Reason.IN_USE, text))
     exceptions.raise_from_response(response)
 
 
@@ -126,7 +154,12 @@ BACKUP = ResourceType(
     all_projects=list_all("backups"),
     show=SHOW_BACKUP,
     delete=delete_backup,
+    # The delete looks for them itself: of the project's own increments, some are deleted by then.
+    used_by=(Use((f"{SERVICE_TYPE}.backup",), "is refused", foresee=OneByOne(_increments)),),
     deleting=being_deleted,
+    failed=delete_failed,
+    changed="updated_at",
+    remedies=remedies("volume backup"),
     refers_to=base_of,
     force=force_backup,
     by_hand="as an admin, with a role on the project as long as there is one: openstack volume backup set "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -18,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
     refuse,
+    state_remedies,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.verdicts import seconds_since
@@ -41,6 +42,8 @@ BUSY = frozenset(
         "restoring", "restoring-backup", "reverting", "updating", "unmanaging",
     }
 )  # fmt: skip
+#: States of a volume that is attached, or about to be. When no attachment exists, they are stale.
+ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
 PAGE = 1000  #: Cinder's ``osapi_max_limit``, to which it reduces a larger limit
 RESTARTS = 5  #: of a list whose marker was deleted
 _COLLECTIONS = {
@@ -115,19 +118,47 @@ def post_action(
 def _quiet_for(row: Row) -> float:
     """Return for how many seconds a row has not changed; 0 when it is not shown.
 
-    Cinder's times are UTC.
+    Cinder's times are UTC. Groups and their snapshots do not show when they changed. Only for one that is being created
+    the time of its creation says the same.
     """
+    if "updated_at" not in row and row.get("status") != "creating":
+        return 0.0
     return seconds_since(row.get("updated_at") or row.get("created_at")) or 0.0
 
 
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     """Say that Cinder deletes a resource, unless it has not changed for ``reset_after``."""
     going = resource.data.get("status") == "deleting" and not resource.data.get("group_snapshot_id")
-    return "Cinder is deleting it" if going and not _is_quiet(project, resource.data) else None
+    return "Cinder is deleting it" if going and not is_quiet(project, resource.data) else None
 
 
-def _is_quiet(project: ProjectDefinition, row: Row) -> bool:
+def delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Cinder tried to delete a resource, and failed. Only a backup shows why."""
+    status = resource.data.get("status")
+    if status != "error_deleting":
+        return None
+    why = resource.data.get("fail_reason")
+    return (
+        f"Cinder failed to delete it (error_deleting): {why}" if why else "Cinder failed to delete it: error_deleting"
+    )
+
+
+def is_quiet(project: ProjectDefinition, row: Row) -> bool:
+    """Return whether a row has not changed for ``reset_after``."""
     return _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600))
+
+
+def remedies(name: str, call: str = "openstack {0} set --state error {{id}}") -> Mapping[Reason, str]:
+    """Return what a person does about a resource that Cinder does not delete.
+
+    :param name: of the resource in the commands of ``openstack``: ``volume snapshot``
+    """
+    see = (
+        "openstack volume service list shows whether the service of its host is up, and the log of that service has "
+        "the cause. cinder thaw-host HOST ends a freeze"
+    )
+    gone = f"{see}. Start that service, or do what the message says: {{id}} is then deleted automatically"
+    return {**state_remedies(see, call.format(name)), Reason.UNREACHABLE: gone}
 
 
 def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
@@ -135,7 +166,7 @@ def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
 
     :raises Refused: when it is to be waited for
     """
-    if _is_quiet(project, row):
+    if is_quiet(project, row):
         return
     if doing == "deleting":
         raise Refused(Verdict(Reason.DELETING, "Cinder is deleting it"))

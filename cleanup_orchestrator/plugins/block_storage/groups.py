@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
+    REFUSED,
     SCOPED,
     BadAnswer,
     Needs,
+    OneByOne,
     Paging,
     ProjectDefinition,
     Resource,
@@ -18,15 +20,19 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Token,
+    Use,
     Verdict,
+    exceptions,
     refuse,
     show_leftover,
+    state_remedies,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.block_storage.common import (
     BUSY,
     GROUP_MEMBERS,
     GROUP_OWNER,
+    ON_HOLD,
     PAGE,
     SERVICE_TYPE,
     SNAPSHOT_OWNER,
@@ -38,6 +44,8 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     list_all,
     list_own,
     list_rows,
+    post_action,
+    remedies,
     reset_to_error,
     snapshots_of,
     wait_while_busy,
@@ -47,28 +55,38 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-def check_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
-    """Refuse a group with volumes of others: its delete would delete them.
+def _volumes_in(connection: Connection, project: ProjectDefinition, group: Resource) -> list[Row]:
+    rows = list_rows(connection, project, "volumes", group_id=group.id)
+    return [row for row in rows if row.get("group_id") == group.id]
 
-    Name what blocks the delete.
-    """
-    volumes = [
-        row for row in list_rows(connection, project, "volumes", group_id=group.id) if row.get("group_id") == group.id
-    ]
-    foreign = [v for v in volumes if v.get(VOLUME_OWNER) != project.id]
+
+def _foreign_volumes(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Name the volumes of others in a group."""
+    foreign = [v for v in _volumes_in(connection, project, group) if v.get(VOLUME_OWNER) != project.id]
     blockers = [cinder_blocker("volume", v["id"], v.get(VOLUME_OWNER), v.get("name")) for v in foreign]
-    refuse(verdict_naming(project, "deleting it would delete", blockers))
+    return verdict_naming(project, "deleting it would delete", blockers)
+
+
+def _contents_of(connection: Connection, project: ProjectDefinition, group: Resource) -> Iterator[tuple[str, str]]:
+    """Yield the volumes of a group."""
+    for row in _volumes_in(connection, project, group):
+        yield f"{SERVICE_TYPE}.volume", str(row["id"])
+
+
+def check_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
+    """Refuse a busy group, and one with a volume that is attached; name what blocks the delete."""
+    volumes = _volumes_in(connection, project, group)
     status = str(group.data.get("status"))
     if status in BUSY:
         wait_while_busy(project, group.data, status)
     for volume in volumes:
-        if volume.get("attachments"):
+        if volume.get("attachments") or volume.get("status") in ON_HOLD:
             holders = attached_to(connection, project, volume["id"])
             refuse(verdict_naming(project, "a volume of it is attached to", holders))
 
 
 def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
-    """Name the snapshots, of any project, of a group and of its volumes.
+    """Name the snapshots, of any project, of a group and of its volumes, and what these are attached to.
 
     Each of them blocks the delete.
     """
@@ -78,10 +96,69 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
         for s in rows
         if s.get("group_id") == group.id
     ]
-    for volume in list_rows(connection, project, "volumes", group_id=group.id):
-        if volume.get("group_id") == group.id:
-            blockers += snapshots_of(connection, project, volume["id"])
-    return verdict_naming(project, "it has", blockers)
+    volumes = _volumes_in(connection, project, group)
+    for volume in volumes:
+        blockers += snapshots_of(connection, project, volume["id"])
+    if verdict := verdict_naming(project, "it has", blockers):
+        return verdict
+    holders = [holder for volume in volumes for holder in attached_to(connection, project, volume["id"])]
+    return verdict_naming(project, "a volume of it is attached to", holders)
+
+
+def detach_stale(
+    connection: Connection, deleting: Connection, project: ProjectDefinition, group: Resource, error: Exception
+) -> bool:
+    """Reset the ``attach_status`` of the group's volumes if nothing is attached; return whether to delete it again.
+
+    Cinder refuses to delete a group with a volume whose ``attach_status`` is ``attached``, also if there is no
+    attachment. No answer contains this status. The reset would remove the attachments of a volume. So it is made only
+    if nothing explains the refusal: no volume has an attachment or a snapshot.
+    """
+    if not isinstance(error, exceptions.BadRequestException) or explain_group(connection, project, group) is not None:
+        return False
+    volumes = _volumes_in(connection, project, group)
+    if any(volume.get(VOLUME_OWNER) != project.id for volume in volumes):
+        return False
+    reset = {"os-reset_status": {"attach_status": "detached"}}
+    for volume in volumes:
+        one = Resource(str(volume["id"]), "", project.id, volume)
+        post_action(connection, project, one, "/volumes/{id}/action", reset, GROUP_MEMBERS)
+    return bool(volumes)
+
+
+_DELETE = Rest(
+    SERVICE_TYPE,
+    "/groups/{id}/action",
+    method="POST",
+    body={"delete": {"delete-volumes": True}},
+    microversion=GROUP_OWNER,
+)
+
+
+def force_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
+    """Reset a group to error, also while it is busy, and delete it with its volumes.
+
+    :raises Refused: as ``check_group`` does, but for the state of the group
+    """
+    check_group(connection, project, dataclasses.replace(group, data={**group.data, "status": "error"}))
+    post_action(connection, project, group, "/groups/{id}/action", {"reset_status": {"status": "error"}}, GROUP_OWNER)
+    _DELETE.call(connection, project, group)
+
+
+def force_group_snapshot(connection: Connection, project: ProjectDefinition, snapshot: Resource) -> None:
+    """Reset a group snapshot to error, also while it is busy, and delete it."""
+    path, body = "/group_snapshots/{id}/action", {"reset_status": {"status": "error"}}
+    post_action(connection, project, snapshot, path, body, GROUP_OWNER)
+    GROUP_SNAPSHOT_DELETE.call(connection, project, snapshot)
+
+
+GROUP_SNAPSHOT_DELETE = Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER)
+
+
+def group_delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a group, or a snapshot of one, is in an error state: a failed delete leaves it so."""
+    status = str(resource.data.get("status"))
+    return f"its status is {status}, and Cinder shows no cause" if status in ("error", "error_deleting") else None
 
 
 def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -169,7 +246,20 @@ def groups_of_servers(connection: Connection, project: ProjectDefinition, left: 
     return lambda group: found.get(group.id)
 
 
+_USED_BY = (
+    Use((f"{SERVICE_TYPE}.volume",), "deletes the volume", OneByOne(_foreign_volumes)),
+    Use((f"{SERVICE_TYPE}.snapshot", f"{SERVICE_TYPE}.group_snapshot", "compute.server"), REFUSED),
+)
 _FRESH = "the token is scoped into the project, and Cinder shows nothing else"
+_RESET_GROUP = "cinder --os-volume-api-version 3.20 group-reset-state --state error {{id}}"
+_RESET_SNAPSHOT = "cinder --os-volume-api-version 3.19 group-snapshot-reset-state --state error {{id}}"
+#: The old API has no call that resets a state.
+_BY_DATABASE = state_remedies(
+    "openstack volume service list shows whether the service of its host is up, and the log of that service has the "
+    "cause: storage without consistency groups deletes none",
+    "set the status of its row {id} to 'error' in Cinder's table groups, or group_snapshots",
+    "an operator",
+)
 _OWNERLESS = "Cinder does not say whose they are: it lists those of the token's project"
 
 GROUP_SNAPSHOT = ResourceType(
@@ -177,9 +267,14 @@ GROUP_SNAPSHOT = ResourceType(
     list=list_own("group_snapshots"),
     all_projects=list_all("group_snapshots"),
     show=Rest(SERVICE_TYPE, "/group_snapshots/{id}", key="group_snapshot", microversion=GROUP_OWNER),
-    delete=Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER),
+    delete=GROUP_SNAPSHOT_DELETE,
     prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
+    used_by=(),
     deleting=being_deleted,
+    failed=group_delete_failed,
+    force=force_group_snapshot,
+    by_hand=f"as an admin: {_RESET_SNAPSHOT.format()}, then openstack volume group snapshot delete {{id}}",
+    remedies=remedies("", _RESET_SNAPSHOT),
     created="created_at",
     parts=(),
     source="GET /v3/group_snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/group_snapshots/{id}, "
@@ -200,6 +295,10 @@ CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
     ),
     all_projects=_OWNERLESS,
     delete=Rest(SERVICE_TYPE, "/cgsnapshots/{id}", method="DELETE"),
+    used_by=(),
+    deleting=being_deleted,
+    failed=group_delete_failed,
+    remedies=_BY_DATABASE,
     owner=SCOPED,
     fresh=_FRESH,
     token=Token.PROJECT,
@@ -219,14 +318,15 @@ GROUP = ResourceType(
     show=Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER),
     deleting=being_deleted,
     prepare=(check_group,),
-    delete=Rest(
-        SERVICE_TYPE,
-        "/groups/{id}/action",
-        method="POST",
-        body={"delete": {"delete-volumes": True}},
-        microversion=GROUP_OWNER,
-    ),
+    used_by=_USED_BY,
+    contains=_contents_of,
+    delete=_DELETE,
+    unblock=detach_stale,
     explain=explain_group,
+    force=force_group,
+    failed=group_delete_failed,
+    by_hand=f"as an admin: {_RESET_GROUP.format()}, then openstack volume group delete --force {{id}}",
+    remedies=remedies("", _RESET_GROUP),
     after=("compute.server",),
     needed_by=(("compute.server", groups_of_servers),),
     created="created_at",
@@ -235,7 +335,8 @@ GROUP = ResourceType(
     "3.58; cinder api/v3/groups.py, group/api.py (delete)",
     note="Its volumes, of any project, are deleted with it: refused when one is another project's. Snapshots of its "
     "volumes are deleted before, and those of other projects are named. The list is paged by the last id: "
-    "Cinder returns no next link on a page with an old consistency group, which it hides here.",
+    "Cinder returns no next link on a page with an old consistency group, which it hides here. If Cinder refuses the "
+    "delete, and no volume has an attachment or a snapshot, their attach_status is stale: it is reset.",
 )
 
 CONSISTENCY_GROUP = ResourceType(
@@ -243,12 +344,18 @@ CONSISTENCY_GROUP = ResourceType(
     list=_legacy("consistencygroups", "consistencygroups", "groups", "groups", Paging.MARKER, _groups_if_gone),
     all_projects=_OWNERLESS,
     prepare=(check_group,),
+    used_by=_USED_BY,
+    contains=_contents_of,
     delete=Rest(
         SERVICE_TYPE,
         "/consistencygroups/{id}/delete",
         method="POST",
         body={"consistencygroup": {"force": True}},
     ),
+    deleting=being_deleted,
+    failed=group_delete_failed,
+    remedies=_BY_DATABASE,
+    unblock=detach_stale,
     explain=explain_group,
     owner=SCOPED,
     fresh=_FRESH,

@@ -50,6 +50,7 @@ _DEFAULTS = Rest(SERVICE_TYPE, "/default-types", key="default_types", microversi
 
 TYPE_ACCESS = ResourceType(
     name="type_access",
+    used_by=(),
     list=list_type_access,
     all_projects="an entry in a volume type's access list gives no access once its project is gone",
     delete=Rest(
@@ -69,6 +70,7 @@ TYPE_ACCESS = ResourceType(
 
 DEFAULT_TYPE = ResourceType(
     name="default_type",
+    used_by=(),
     list=_DEFAULTS,
     all_projects=_DEFAULTS,
     delete=Rest(SERVICE_TYPE, "/default-types/{project_id}", method="DELETE", microversion=_DEFAULT_TYPES),
@@ -84,6 +86,7 @@ DEFAULT_TYPE = ResourceType(
 
 QUOTA_SET = ResourceType(
     name="quota_set",
+    used_by=(),
     list=list_quotas,
     all_projects="Cinder shows the quotas of one project at a time",
     delete=Rest(SERVICE_TYPE, "/os-quota-sets/{id}", method="DELETE"),

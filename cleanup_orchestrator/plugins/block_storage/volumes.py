@@ -5,15 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
     GIB,
+    REFUSED,
+    OneByOne,
     ProjectDefinition,
+    Reason,
+    Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
+    Use,
+    Verdict,
+    blocker,
     exceptions,
+    in_catalog,
     linked,
     refuse,
     verdict_naming,
@@ -23,6 +32,7 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     BUSY,
     GROUP_MEMBERS,
     GROUP_OWNER,
+    ON_HOLD,
     SERVICE_TYPE,
     SNAPSHOT_OWNER,
     TRANSFERS,
@@ -30,11 +40,13 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     attached_to,
     being_deleted,
     cinder_blocker,
+    delete_failed,
     force_delete,
     list_all,
     list_own,
     list_rows,
     post_action,
+    remedies,
     reset_to_error,
     server_blocker,
     snapshots_of,
@@ -46,8 +58,6 @@ if TYPE_CHECKING:
 
 #: States in which Cinder accepts the delete of a volume (volume/api.py, delete). For other types only the first two.
 DELETABLE = frozenset({"available", "error", "error_restoring", "error_extending", "error_managing"})
-#: States of a volume that is attached, or about to be. When no attachment exists, they are stale.
-ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
 #: Values of ``migration_status`` when no migration is in progress (volume/api.py, AVAILABLE_MIGRATION_STATUS).
 SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
 SHOW_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
@@ -130,6 +140,8 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
     refuse(verdict_naming(project, "it is deleted with", _group_of(connection, project, row)))
     if status in BUSY:
         wait_while_busy(project, row, status)
+    if status == "deleting":
+        _refuse_without_host(connection, project, row)
     if status == "awaiting-transfer":
         offers = list_rows(connection, project, "transfers", volume_id=volume.id)
         blockers = [
@@ -149,6 +161,31 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
         reset |= {"status": "error", "attach_status": "detached"}
     if reset:
         post_action(connection, project, volume, "/volumes/{id}/action", {"os-reset_status": reset}, GROUP_MEMBERS)
+
+
+def _refuse_without_host(connection: Connection, project: ProjectDefinition, row: Row) -> None:
+    """Refuse a volume whose delete was lost, if the service of its host is gone: another delete would be lost as well.
+
+    :raises Refused: naming the host, and the calls that help
+    """
+    host = str(row.get("os-vol-host-attr:host") or "").partition("#")[0]
+    if not host:
+        return
+    services = Rest(
+        SERVICE_TYPE, "/os-services", key="services", query={"binary": "cinder-volume"}, microversion=GROUP_MEMBERS
+    )
+    known = list(services.rows(connection, project))
+    clusters = {service.get("cluster") for service in known if service.get("host") == host} - {None, ""}
+    able = (service for service in known if service.get("host") == host or service.get("cluster") in clusters)
+    if any(service.get("state") == "up" for service in able):
+        return
+    text = (
+        f"Cinder has not deleted it, and no cinder-volume of its host {host} is up (openstack volume service list): "
+        "start it; or, if the storage moved to another host, cinder-manage volume update_host --currenthost "
+        f"{row['os-vol-host-attr:host']} --newhost HOST@BACKEND#POOL; or, if the storage is gone for good, mark the "
+        "volume as deleted in Cinder's database"
+    )
+    raise Refused(Verdict(Reason.UNREACHABLE, text))
 
 
 def delete_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
@@ -190,6 +227,46 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
         raise
 
 
+def _attached_elsewhere(connection: Connection, project: ProjectDefinition, volume: Resource) -> Verdict | None:
+    """Name the servers of others that a volume is attached to."""
+    servers = {str(row["server_id"]) for row in volume.data.get("attachments") or () if row.get("server_id")}
+    holders = [holder for one in sorted(servers) if (holder := server_blocker(connection, one))]
+    return verdict_naming(project, "it is attached to", (one for one in holders if one["owner"] != project.id))
+
+
+def _data_of_image(connection: Connection, project: ProjectDefinition, volume: Resource) -> Verdict | None:
+    """Name the image of others, or for others, whose data is the volume.
+
+    A Cinder store of Glance, and Cinder where it uploads a volume to such a store, note the image in the metadata. Any
+    member can write there, too. So what Glance shows of the places of the image counts, where it shows them.
+    """
+    image_id = str((volume.data.get("metadata") or {}).get("glance_image_id") or "")
+    if not image_id or not in_catalog(connection, "image"):
+        return None
+    try:
+        image = Rest("image", "/images/{id}").row(connection, project, Resource(image_id, "", None))
+    except (exceptions.NotFoundException, exceptions.BadRequestException):  # it is gone, or no id of an image
+        return None
+    places = [str(one.get("url")) for one in image.get("locations") or ()]
+    places += [str(image["direct_url"])] if image.get("direct_url") else []
+    if places and not any(volume.id in place for place in places):
+        return None
+    owner, visibility = str(image.get("owner") or ""), str(image.get("visibility"))
+    named = blocker("image.image", image_id, owner, image.get("name"))
+    if owner != project.id:
+        return verdict_naming(project, "it is the data of", [named])
+    if visibility == "private" or (visibility == "shared" and not _has_members(connection, project, image_id)):
+        return None  # the image is deleted as well
+    text = f"it is the data of an image of the project, which is {visibility}: it goes once that image is private"
+    return Verdict(Reason.PROTECTED, text, (named,))
+
+
+def _has_members(connection: Connection, project: ProjectDefinition, image_id: str) -> bool:
+    """Return whether an image is shared with a project that has not rejected it."""
+    members = Rest("image", f"/images/{quote(image_id, safe='')}/members", key="members").rows(connection, project)
+    return any(row.get("member_id") != project.id and row.get("status") != "rejected" for row in members)
+
+
 def list_attachments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the attachments of the project's volumes, with the volumes' owners."""
     own_volumes: set[str] | None = None
@@ -209,15 +286,14 @@ def show_attachment(connection: Connection, project: ProjectDefinition, attachme
     return {**row, "project_id": _volume_owner(connection, project, row.get("volume_id"))}
 
 
-def check_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> None:
-    """Refuse an attachment to a server that Nova knows: Nova has to detach it.
+def check_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> Verdict | None:
+    """Name the server that an attachment is for, if Nova knows it: Nova has to detach the volume.
 
     Cinder asks Nova as well, except where an attachment is only reserved.
     """
-    if server := attachment.data.get("instance"):
-        holder = server_blocker(connection, str(server))
-        if holder is not None:
-            refuse(verdict_naming(project, "its volume is attached to", [holder]))
+    server = attachment.data.get("instance")
+    holder = server_blocker(connection, str(server)) if server else None
+    return verdict_naming(project, "its volume is attached to", [holder] if holder else [])
 
 
 def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -245,6 +321,7 @@ def _keep_accepted(transfer: Resource, project: ProjectDefinition) -> str | None
 
 TRANSFER = ResourceType(
     name="transfer",
+    used_by=(),
     list=list_transfers,
     show=show_transfer,
     delete=Rest(SERVICE_TYPE, "/volume-transfers/{id}", method="DELETE", microversion=TRANSFERS),
@@ -264,7 +341,14 @@ ATTACHMENT = ResourceType(
     name="attachment",
     list=list_attachments,
     show=show_attachment,
-    prepare=(check_attachment,),
+    used_by=(
+        Use(("compute.server",), "takes the volume from the server", OneByOne(check_attachment)),
+        Use(
+            ("application-container.container", "baremetal.node"),
+            "takes the volume from the container or the node",
+            unseen="an attachment of Zun names no container, and Ironic shows the nodes of others to its admins alone",
+        ),
+    ),
     delete=Rest(SERVICE_TYPE, "/attachments/{id}", method="DELETE", microversion=ATTACHMENTS),
     title="instance",
     all_projects="an attachment shows no owner, and is deleted with its volume",
@@ -287,7 +371,11 @@ SNAPSHOT = ResourceType(
     properties="metadata",
     part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id")),
     prepare=(reset_to_error("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),),
+    used_by=(Use((f"{SERVICE_TYPE}.volume",), "is refused by a back end that has not copied the data to the volume"),),
     deleting=being_deleted,
+    failed=delete_failed,
+    changed="updated_at",
+    remedies=remedies("volume snapshot"),
     force=force_delete("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
@@ -306,8 +394,16 @@ VOLUME = ResourceType(
     list=list_volumes,
     all_projects=list_all("volumes"),
     show=SHOW_VOLUME,
+    used_by=(
+        Use(("compute.server",), REFUSED, foresee=OneByOne(_attached_elsewhere)),
+        Use((f"{SERVICE_TYPE}.snapshot",), REFUSED),
+        Use(("image.image",), "takes the data from the image", OneByOne(_data_of_image)),
+    ),
     prepare=(make_volume_deletable,),
     deleting=being_deleted,
+    failed=delete_failed,
+    changed="updated_at",
+    remedies=remedies("volume"),
     delete=delete_volume,
     force=force_volume,
     by_hand="as an admin: openstack volume set --state error --detached {id}, then openstack volume delete "

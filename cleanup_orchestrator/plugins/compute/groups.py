@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import BadAnswer, ProjectDefinition, ResourceType, Rest, Row
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    OneByOne,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Use,
+    Verdict,
+    verdict_naming,
+)
 from cleanup_orchestrator.plugins.compute.servers import OF_PROJECT
+from cleanup_orchestrator.plugins.nova import foreign_servers
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -49,16 +61,29 @@ def list_server_groups(connection: Connection, project: ProjectDefinition) -> It
         offset += len(page) - min(OVERLAP, max(1, len(page) // 2))
 
 
+def _foreign_members(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Name the servers of others in a server group, which an admin put there."""
+    members = group.data.get("members") or ()
+    return verdict_naming(project, "its members are", foreign_servers(connection, project, ids=members))
+
+
 SERVER_GROUP = ResourceType(
     name="server_group",
     list=list_server_groups,
     all_projects=list_server_groups,
     show=Rest("compute", "/os-server-groups/{id}", key="server_group", microversion=_GROUP_OWNER),
     delete=Rest("compute", "/os-server-groups/{id}", method="DELETE", microversion=_GROUP_OWNER),
+    used_by=(
+        Use(
+            ("compute.server",),
+            "ends the rule by which Nova places the server, at its next move",
+            OneByOne(_foreign_members),
+        ),
+    ),
     unfiltered="Nova lists the groups of the token's project or all groups; the owner of each row is compared",
     source="GET /os-server-groups?all_projects=true, DELETE /os-server-groups/{id}; nova "
     "api/openstack/compute/server_groups.py",
-    note="Its members do not matter for the delete. The list is paged by offset, and each page overlaps the previous "
+    note="Nova deletes it whatever its members. The list is paged by offset, and each page overlaps the previous "
     "one. To a caller who is not an admin Nova silently shows the caller's own project, so this is checked "
     "first.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
     Halt,
+    OneByOne,
     Paging,
     ProjectDefinition,
     ProjectGone,
@@ -23,11 +24,18 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Run,
     Token,
+    Use,
     Verdict,
+    blocker,
     exceptions,
+    in_catalog,
     knows_microversion,
+    state_remedies,
+    verdict_naming,
 )
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.neutron import of_others, owner_of, ports_of_devices
+from cleanup_orchestrator.plugins.port_uses import uses_of_ports
+from cleanup_orchestrator.plugins.verdicts import foreign_users, seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -53,6 +61,7 @@ _SOFT_DELETED = Rest(
     paging=Paging.LINKS,
 )
 _SHOW = Rest("compute", "/servers/{id}", key="server", microversion=_TAGS)
+_VOLUME = Rest("block-storage", "/volumes/{id}", key="volume")
 _EVERYONES = Rest("compute", "/servers", query={"all_tenants": "1"}, microversion=_DOWN_CELLS)
 _UNREACHABLE = Rest("compute", "/servers/{id}", key="server", microversion=_DOWN_CELLS)
 
@@ -120,6 +129,38 @@ def list_unreachable_servers(connection: Connection, project: ProjectDefinition)
                 yield server
 
 
+def _foreign_volumes(connection: Connection, project: ProjectDefinition, server: Resource) -> Verdict | None:
+    """Name the volumes of others that Nova deletes with a server, because it cannot be told to keep them.
+
+    An admin attached them with ``delete_on_termination``. Since Ussuri the plugin clears this before the delete.
+    """
+    volumes = _deleted_with(server.data)
+    if not volumes or knows_microversion(connection.compute, _RELEASE) or not in_catalog(connection, "block-storage"):
+        return None
+    found = []
+    for id_ in volumes:
+        row = _VOLUME.row(connection, project, Resource(id_, "", None))
+        owner = row.get("os-vol-tenant-attr:tenant_id")
+        if owner != project.id:
+            found.append(blocker("block-storage.volume", id_, owner, row.get("name")))
+    return verdict_naming(project, "Nova would delete with it", found)
+
+
+def _foreign_ports(
+    connection: Connection, project: ProjectDefinition, servers: Sequence[Resource]
+) -> dict[str, Verdict]:
+    """Name the ports of others that name a server as their device.
+
+    Any member may write that on a port, without any right on the server. Nova deletes each port that names a server and
+    was not given to it, as far as the token reaches. Ironic makes ports of its own for a server, and leaves them to it.
+    """
+    named = [(id_, port) for id_, port in ports_of_devices(connection, project, servers)
+             if not str(port.get("device_owner") or "").startswith("baremetal:")]  # fmt: skip
+    foreign = {str(port["id"]) for port in of_others(connection, project, (port for _, port in named))}
+    found = ((id_, blocker("network.port", port["id"], owner_of(port), port.get("name"))) for id_, port in named)
+    return foreign_users(project, "Nova would delete with it", (one for one in found if one[1]["id"] in foreign))
+
+
 def refuse_unreachable(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
     """Refuse a server in a cell that does not answer."""
     raise Refused(Verdict(Reason.UNREACHABLE, "its cell does not answer: Nova can neither show nor delete it now"))
@@ -162,6 +203,16 @@ def being_deleted(server: Resource, project: ProjectDefinition) -> str | None:
 def _is_going(row: Row) -> bool:
     """Return whether Nova deletes a server; DELETED is the last state of one whose row is about to go."""
     return row.get(_TASK) in _DELETING or row.get("status") == "DELETED"
+
+
+def delete_failed(server: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a server is in ERROR, with its last fault: a failed delete leaves it so."""
+    row = server.data
+    if row.get("status") != "ERROR" or row.get(_TASK) is not None:
+        return None
+    fault = row.get("fault")
+    why = fault.get("message") if isinstance(fault, Mapping) else None
+    return f"it is in ERROR; its last fault: {why}" if why else "it is in ERROR, and Nova shows no fault"
 
 
 def delete_server(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
@@ -250,6 +301,17 @@ SERVER = ResourceType(
     all_projects=all_servers,
     show=_SHOW,
     deleting=being_deleted,
+    failed=delete_failed,
+    changed="updated",
+    remedies={
+        **state_remedies(
+            "openstack compute service list shows whether the nova-compute of its host is up, and openstack server "
+            "show {id} its host and its last fault",
+            "openstack server set --state error {id}",
+        ),
+        Reason.REFUSED: "read Nova's message. If disable_terminate keeps it: an operator runs UPDATE instances SET "
+        "disable_terminate = 0 WHERE uuid = '{id}', in Nova's database of the cell. It is deleted automatically then",
+    },
     prepare=(release_volumes,),
     delete=delete_server,
     force=force_server,
@@ -261,6 +323,11 @@ SERVER = ResourceType(
     after=("container-infrastructure-management.cluster", "database.instance"),
     created="created",
     parts=(PORTS,),
+    used_by=(
+        Use(("block-storage.volume",), "deletes the volume, by Nova before Ussuri", OneByOne(_foreign_volumes)),
+        Use(("network.port",), "deletes the port, which names the server as its device", _foreign_ports),
+        *uses_of_ports(ports_of_devices, "a port of it is used by"),
+    ),
     source="GET /servers/detail?all_tenants=1&project_id=X, the same with soft_deleted=true and "
     "status=SOFT_DELETED, POST /servers/{id}/action forceDelete and os-resetState; nova compute/api.py, "
     "api/openstack/compute/servers.py, db/main/api.py, objects/build_request.py",
@@ -283,10 +350,15 @@ UNREACHABLE_SERVER = ResourceType(
     title="id",
     owner=SCOPED,
     fresh="it is never deleted: Nova cannot delete it",
+    remedies={
+        Reason.UNREACHABLE: "bring the database and the message bus of its cell back (nova-manage cell_v2 list_cells); "
+        "server {id} is deleted automatically then",
+    },
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     created="created",
     parts=(),
+    used_by=(),
     source="GET /servers with microversion 2.69, a token of the project, and no filter; of a project that is "
     "gone GET /servers?all_tenants=1, and GET /servers/{id} of those that are UNKNOWN; nova "
     "api/openstack/compute/servers.py (_is_cell_down_supported), compute/api.py "

@@ -105,6 +105,7 @@ def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[
 
 KEYPAIR = ResourceType(
     name="keypair",
+    used_by=(),
     list=list_keypairs,
     all_projects="keypairs belong to users",
     delete=None,
@@ -116,6 +117,7 @@ KEYPAIR = ResourceType(
 
 AGGREGATE = ResourceType(
     name="aggregate",
+    used_by=(),
     list=list_aggregates,
     all_projects="aggregates belong to the operator, and merely name projects",
     delete=None,
@@ -129,6 +131,7 @@ AGGREGATE = ResourceType(
 
 FLAVOR_ACCESS = ResourceType(
     name="flavor_access",
+    used_by=(),
     list=list_flavor_access,
     all_projects="an entry in a flavor's access list gives no access once its project is gone",
     delete=Rest(
@@ -151,6 +154,7 @@ FLAVOR_ACCESS = ResourceType(
 
 QUOTA_SET = ResourceType(
     name="quota_set",
+    used_by=(),
     list=list_quotas,
     all_projects="Nova shows the quotas of one project at a time",
     delete=Rest("compute", "/os-quota-sets/{id}", method="DELETE"),

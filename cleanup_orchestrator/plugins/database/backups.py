@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import collections
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
@@ -14,8 +15,11 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Rest,
     Row,
+    Use,
     Verdict,
+    blocker,
     show_leftover,
+    verdict_naming,
 )
 from cleanup_orchestrator.plugins.database.common import (
     ONE_PAGE,
@@ -25,11 +29,13 @@ from cleanup_orchestrator.plugins.database.common import (
     one_page,
     own_instances,
     reset_instance,
+    trove_remedies,
 )
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
+_ALL_BACKUPS = one_page("/backups", "backups", all_projects="true", limit=ONE_PAGE)
 _BACKUP = Rest(TYPE, "/backups/{id}", key="backup")
 #: While a backup has one of these, Trove refuses to delete it.
 _RUNNING = ("NEW", "BUILDING", "SAVING")
@@ -55,6 +61,22 @@ def _parent(backup: Resource) -> Iterable[str]:
     """Return the backup that one is an increment of."""
     parent = backup.data.get("parent_id")
     return (str(parent),) if parent else ()
+
+
+def _increments_of_others(
+    connection: Connection, project: ProjectDefinition, backups: Sequence[Resource]
+) -> dict[str, Verdict]:
+    """Name the increments of others, which an admin made of the backups."""
+    using: dict[str, list[Row]] = collections.defaultdict(list)
+    for row in _ALL_BACKUPS(connection, project):
+        if row.get("project_id") != project.id:
+            using[str(row.get("parent_id"))].append(row)
+    found = {}
+    for backup in backups:
+        increments = (blocker(f"{TYPE}.backup", r["id"], r.get("project_id"), r.get("name")) for r in using[backup.id])
+        if verdict := verdict_naming(project, "it is the base of", increments):
+            found[backup.id] = verdict
+    return found
 
 
 def _delete_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
@@ -101,6 +123,11 @@ def _explain_backup(connection: Connection, project: ProjectDefinition, backup: 
     return Verdict(Reason.IN_USE, text)
 
 
+def _delete_failed(backup: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Trove could not delete a backup."""
+    return "Trove failed to delete it: DELETE_FAILED" if backup.data.get("status") == "DELETE_FAILED" else None
+
+
 _STRATEGIES = Rest(TYPE, "/backup_strategies", key="backup_strategies", query={"project_id": "{project_id}"})
 
 
@@ -120,6 +147,7 @@ def _delete_strategy(connection: Connection, project: ProjectDefinition, strateg
 
 BACKUP_STRATEGY = ResourceType(
     name="backup_strategy",
+    used_by=(),
     list=_strategies,
     all_projects="Trove shows the strategies of one project at a time",
     delete=_delete_strategy,
@@ -133,13 +161,17 @@ BACKUP_STRATEGY = ResourceType(
 BACKUP = ResourceType(
     name="backup",
     list=one_page("/backups", "backups", project_id="{project_id}", limit=ONE_PAGE),
-    all_projects=one_page("/backups", "backups", all_projects="true", limit=ONE_PAGE),
+    all_projects=_ALL_BACKUPS,
     show=_BACKUP,
     delete=_delete_backup,
     refers_to=_parent,
+    used_by=(Use((f"{TYPE}.backup",), "deletes the increments, too", _increments_of_others),),
     unblock=_unblock_backup,
     explain=_explain_backup,
     describe=describe_status,
+    changed="updated",
+    failed=_delete_failed,
+    remedies=trove_remedies("set the state of its row {id} in Trove's table backups to FAILED", "an operator"),
     acts_on="the name of its object in Swift, which the guest agent reports: Trove deletes the object of this name in "
     "the account of the token's project. It also counts the quota of the token's project",
     by_hand="as an admin of the database: set deleted = 1 in the row {id} of Trove's table backups",

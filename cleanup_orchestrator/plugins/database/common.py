@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    state_remedies,
 )
 from cleanup_orchestrator.plugins.verdicts import seconds_since
 
@@ -69,6 +70,14 @@ def is_quiet(row: Row, project: ProjectDefinition) -> bool:
 def describe_status(resource: Resource, project: ProjectDefinition) -> str | None:
     """Return the status for the report."""
     return str(resource.data.get("status") or "") or None
+
+
+def trove_remedies(call: str, who: str = "an admin") -> Mapping[Reason, str]:
+    """Return what a person does about a resource that Trove does not delete.
+
+    :param call: what clears its state
+    """
+    return state_remedies("the log of trove-taskmanager has the cause", call, who)
 
 
 def reset_instance(connection: Connection, project: ProjectDefinition, id_: str) -> None:

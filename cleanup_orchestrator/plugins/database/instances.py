@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     GIB,
+    REFUSED,
     Needs,
     ProjectDefinition,
     Reason,
@@ -14,6 +15,7 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Rest,
     Row,
+    Use,
     Verdict,
     blocker,
     exceptions,
@@ -31,6 +33,7 @@ from cleanup_orchestrator.plugins.database.common import (
     own_instances,
     refuse_guests,
     reset_instance,
+    trove_remedies,
 )
 
 if TYPE_CHECKING:
@@ -115,6 +118,15 @@ def _being_deleted(instance: Resource, project: ProjectDefinition) -> str | None
     return "Trove is deleting it" if deleting else None
 
 
+def _delete_failed(instance: Resource, project: ProjectDefinition) -> str | None:
+    """Say that an instance is in state ERROR: a failed delete leaves it so."""
+    if instance.data.get("status") not in ("ERROR", "FAILED"):
+        return None
+    fault = instance.data.get("fault")
+    why = fault.get("message") if isinstance(fault, dict) else instance.data.get("task_description")
+    return f"its status is {instance.data.get('status')}: {why or 'Trove gives no reason'}"
+
+
 def _source(instance: Resource) -> Iterable[str]:
     """Return the instance that one replicates."""
     source = instance.data.get("replica_of")
@@ -188,12 +200,15 @@ def _of_cluster(connection: Connection, project: ProjectDefinition, left: Collec
 
 CLUSTER = ResourceType(
     name="cluster",
+    used_by=(),
     list=_clusters,
     all_projects=_clusters,
     owner="tenant_id",
     show=_show_cluster,
     delete=_delete_cluster,
     deleting=_cluster_being_deleted,
+    changed="updated",
+    remedies=trove_remedies('POST /mgmt/clusters/{id}/action {{"reset-task": {{}}}}'),
     unblock=_unblock_cluster,
     explain=_explain_cluster,
     describe=_describe_cluster,
@@ -213,6 +228,7 @@ CLUSTER = ResourceType(
 
 INSTANCE = ResourceType(
     name="instance",
+    used_by=(Use((f"{TYPE}.instance",), REFUSED),),
     list=instances,
     all_projects=all_instances,
     owner="tenant_id",
@@ -220,6 +236,9 @@ INSTANCE = ResourceType(
     delete=_delete_instance,
     refers_to=_source,
     deleting=_being_deleted,
+    failed=_delete_failed,
+    changed="updated",
+    remedies=trove_remedies("openstack database instance reset status {id}"),
     unblock=_unblock_instance,
     explain=_explain_instance,
     describe=describe_status,

@@ -20,6 +20,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Token,
+    Use,
     exceptions,
     refused_in_use,
 )
@@ -100,6 +101,14 @@ _NEEDED_BY = (("cluster", refused_in_use), ("instance", refused_in_use))
 
 CONFIGURATION = ResourceType(
     name="configuration",
+    used_by=(
+        Use(
+            (f"{TYPE}.instance",),
+            "takes the configuration from the instance",
+            unseen="Trove shows to a member of the project only the instances of this project. Only an admin can give "
+            "an instance of another project this configuration",
+        ),
+    ),
     list=_configurations,
     all_projects=_NO_OWNERS,
     owner=SCOPED,
@@ -119,6 +128,14 @@ CONFIGURATION = ResourceType(
 
 MODULE = ResourceType(
     name="module",
+    used_by=(
+        Use(
+            (f"{TYPE}.instance",),
+            "takes the module from the instance",
+            unseen="Trove shows to a member of the project only the instances of this project. Only an admin can give "
+            "an instance of another project this module",
+        ),
+    ),
     list=_modules,
     all_projects="to an admin Trove answers 500 to this list",
     owner="tenant_id",

@@ -74,6 +74,7 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 QUOTA = ResourceType(
     name="quota",
+    used_by=(),
     list=_quota,
     all_projects="Designate shows the quotas of one project at a time",
     delete=Rest("dns", "/quotas/{project_id}", method="DELETE", headers=ALL),

@@ -153,6 +153,7 @@ def pointers(_connection: Connection, _project: ProjectDefinition, left: Collect
 
 PTR = ResourceType(
     name="ptr",
+    used_by=(),
     list=_ptrs,
     all_projects="Designate tells the PTR records of one project's floating IPs at a time",
     delete=Rest("dns", "/reverse/floatingips/{id}", method="PATCH", headers=SUDO, body={"ptrdname": None}),
@@ -169,6 +170,7 @@ PTR = ResourceType(
 
 RECORDSET = ResourceType(
     name="recordset",
+    used_by=(),
     list=_recordsets,
     all_projects="a recordset is mostly deleted with its zone, and the list has every record of the cloud",
     show=Rest("dns", "/zones/{row[zone_id]}/recordsets/{id}", headers=ALL),

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
     Action,
+    OneByOne,
     Parts,
     ProjectDefinition,
     Reason,
@@ -15,12 +17,12 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Rest,
     Row,
+    Use,
     Verdict,
     blocker,
     blocking_verdict,
-    foreign_use,
     linked,
-    refuse,
+    state_remedies,
 )
 from cleanup_orchestrator.plugins.dns.common import (
     ALL,
@@ -32,6 +34,7 @@ from cleanup_orchestrator.plugins.dns.common import (
     owner_of,
     paged_list,
 )
+from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -76,27 +79,27 @@ def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resou
             yield row
 
 
-def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Refuse a zone that other projects use. It only reads."""
-    _refuse_users(connection, project, zone, records=True)
-
-
-def _refuse_users(connection: Connection, project: ProjectDefinition, zone: Resource, records: bool) -> None:
+def _of_others_below(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
+    """Name the zones of others below a zone."""
     below = (_blocker("zone", row) for row in _zones_below(connection, project, zone))
-    verdict = _verdict(project, "have zones below it", (b for b in below if b["owner"] != project.id))
-    if verdict is None and records and not project.options.get("delete_foreign_recordsets"):
-        found = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
-        verdict = _verdict(project, "have recordsets in it, which its delete would delete", found)
-    refuse(verdict)
+    return _verdict(project, "have zones below it", (b for b in below if b["owner"] != project.id))
 
 
-def _foresee_used(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Refuse a zone that has zones of others below it, or, if it is shared, recordsets of others in it.
+def _of_others_in(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
+    """Name the recordsets of others in a zone."""
+    if project.options.get("delete_foreign_recordsets"):
+        return None
+    found = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
+    return _verdict(project, "have recordsets in it, which its delete would delete", found)
+
+
+def _of_others_in_shared(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
+    """Name the recordsets of others in a zone that is shared.
 
     In a zone that is not shared, another project has a recordset only if an admin made it. The delete looks for these
     as well; a plan does not read the whole zone for them.
     """
-    _refuse_users(connection, project, zone, records=bool(zone.data.get("shared")))
+    return _of_others_in(connection, project, zone) if zone.data.get("shared") else None
 
 
 def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
@@ -117,10 +120,22 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
         delete.call(connection, project, Resource(str(share["id"]), "", None))
 
 
+#: Seconds after which the delete of a zone counts as lost, and is requested again. Designate's producer itself repeats
+#: what has been pending for longer than some minutes.
+_LOST_AFTER = 3600
+
+
 def being_deleted(zone: Resource, project: ProjectDefinition) -> str | None:
-    """Say that Designate deletes a zone."""
+    """Say that Designate deletes a zone, unless it has not changed for an hour."""
     going = (zone.data.get("action"), zone.data.get("status")) == ("DELETE", "PENDING")
-    return "Designate is deleting it from its name servers" if going else None
+    lost = (seconds_since(zone.data.get("updated_at")) or 0) >= _LOST_AFTER
+    return "Designate is deleting it from its name servers" if going and not lost else None
+
+
+def delete_failed(zone: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Designate could not delete a zone."""
+    failed = (zone.data.get("action"), zone.data.get("status")) == ("DELETE", "ERROR")
+    return "Designate could not delete it from its name servers (DELETE ERROR)" if failed else None
 
 
 def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
@@ -137,14 +152,14 @@ def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resou
             Verdict(
                 Reason.ERROR,
                 "Designate could not delete it from its name servers; it was asked to try again. If they are gone for "
-                "good, an admin can abandon the zone (POST /v2/zones/{id}/tasks/abandon): it then stays on them",
+                f"good, an admin can abandon the zone (POST /v2/zones/{zone.id}/tasks/abandon): it then stays on them",
+                accepted=True,
             )
         )
 
 
 def abandon_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
     """Delete a zone from Designate alone: its name servers continue to serve it."""
-    _refuse_used(connection, project, zone)
     _unshare(connection, project, zone)
     Rest("dns", "/zones/{id}/tasks/abandon", method="POST", headers=SUDO).call(connection, project, zone)
 
@@ -219,10 +234,11 @@ def _of_zone(key: Row, zone: Row) -> Row:
     }
 
 
-def _refuse_key_of_used_zone(connection: Connection, project: ProjectDefinition, key: Resource) -> None:
-    """Refuse the key of a zone whose delete is refused: its name servers need the key."""
-    zone = key.data["zone"]
-    _refuse_used(connection, project, Resource(str(zone["id"]), str(zone["name"]), owner_of(zone), zone))
+def _of_others_in_its_zone(connection: Connection, project: ProjectDefinition, key: Resource) -> Verdict | None:
+    """Name what keeps the zone of a key: the zone's name servers need the key."""
+    row = key.data["zone"]
+    zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)
+    return _of_others_below(connection, project, zone) or _of_others_in(connection, project, zone)
 
 
 def _keep_accept(accept: Resource, project: ProjectDefinition) -> str | None:
@@ -235,6 +251,7 @@ def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
     declared.setdefault("delete", delete)
     declared.setdefault("all_projects", paged_list(f"/zones/tasks/{path}", key, ALL))
     return ResourceType(
+        used_by=(),
         name=name,
         list=paged_list(f"/zones/tasks/{path}", key),
         show=Rest("dns", one, headers=SUDO),
@@ -290,7 +307,13 @@ TSIG_KEY = ResourceType(
     all_projects="a key has no owner: it is that of its zone",
     show=_tsig_key,
     delete=Rest("dns", "/tsigkeys/{id}", method="DELETE"),
-    prepare=(_refuse_key_of_used_zone,),
+    used_by=(
+        Use(
+            ("dns.zone", "dns.recordset"),
+            "ends the updates of the zone, which is left, on its name servers",
+            OneByOne(_of_others_in_its_zone),
+        ),
+    ),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
     created="created_at",
     parts=(),
@@ -306,13 +329,29 @@ ZONE = ResourceType(
     all_projects=paged_list("/zones", "zones", ALL),
     show=Rest("dns", "/zones/{id}", headers=SUDO),
     deleting=being_deleted,
+    failed=delete_failed,
+    changed="updated_at",
+    remedies=state_remedies(
+        "openstack dns service list shows whether designate-worker is up, and its log which name server does not "
+        "answer",
+        "openstack zone abandon --sudo-project-id {project_id} {id}, which leaves it on its name servers",
+    ),
     delete=_delete_zone,
     force=abandon_zone,
     by_hand="as an admin: openstack zone delete --sudo-project-id {project_id} {id}; where its name servers "
     "are gone for good, openstack zone abandon --sudo-project-id {project_id} {id}",
-    prepare=(_refuse_used, _unshare),
+    prepare=(_unshare,),
     explain=explain_zone,
-    used=foreign_use(_foresee_used),
+    used_by=(
+        Use(("dns.zone",), REFUSED, OneByOne(_of_others_below)),
+        Use(
+            ("dns.recordset",),
+            "deletes the recordset",
+            OneByOne(_of_others_in),
+            OneByOne(_of_others_in_shared),
+            option="delete_foreign_recordsets",
+        ),
+    ),
     describe=_describe_zone,
     refers_to=zones_above,
     after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
@@ -337,6 +376,7 @@ ZONE = ResourceType(
 
 ZONE_SHARE = ResourceType(
     name="zone_share",
+    used_by=(),
     list=_shares,
     all_projects="a share belongs to the project that gave it",
     show=Rest("dns", "/zones/{row[zone_id]}/shares/{id}", headers=ALL),

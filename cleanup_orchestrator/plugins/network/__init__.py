@@ -22,6 +22,8 @@ from cleanup_orchestrator.plugins.network.bgp import BGP
 from cleanup_orchestrator.plugins.network.chaining import SFC, TAP
 from cleanup_orchestrator.plugins.network.firewall import FIREWALL
 from cleanup_orchestrator.plugins.network.networks import NETWORKS
+from cleanup_orchestrator.plugins.network.ports import PORTS
+from cleanup_orchestrator.plugins.network.replicated import REPLICATED
 from cleanup_orchestrator.plugins.network.routers import ROUTERS
 from cleanup_orchestrator.plugins.network.security import DEFAULTS, SECURITY
 from cleanup_orchestrator.plugins.network.settings import METERS, QUOTA, SETTINGS, SHARING
@@ -53,12 +55,14 @@ SERVICE = Service(
     contract_version=1,
     types=(
         *ROUTERS,
+        *PORTS,
         *NETWORKS,
         *SECURITY,
         *SHARING,
         *METERS,
         *SETTINGS,
         *DEFAULTS,
+        *REPLICATED,
         *QUOTA,
         *VPN,
         *FIREWALL,

@@ -6,21 +6,24 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Explain,
     NeededBy,
+    OneByOne,
     ProjectDefinition,
     Resource,
     ResourceType,
     Rest,
     Row,
     Sdk,
-    foreign_use,
+    Use,
+    Verdict,
     linked,
     refuse_foreign,
     to_row,
+    verdict_naming,
 )
 from cleanup_orchestrator.plugins.network.common import (
     extension,
-    extension_aliases,
     list_rows,
     needed_by_attribute,
     rest_list,
@@ -28,6 +31,7 @@ from cleanup_orchestrator.plugins.network.common import (
     row_blocker,
     simple_type,
 )
+from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -85,6 +89,16 @@ def check_bgp_peer(connection: Connection, project: ProjectDefinition, resource:
     refuse_foreign(project, "it is used by", [row_blocker("bgp_speaker", speaker) for speaker in speakers])
 
 
+def _associates_others(kind: str) -> Explain:
+    """Return a check that names what is associated, if it is another project's: an admin associated it."""
+
+    def check(connection: Connection, project: ProjectDefinition, association: Resource) -> Verdict | None:
+        found = rows_with(connection, project, f"/{kind}s", "id", [association.data.get(f"{kind}_id")])
+        return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in found if owner_of(r) != project.id])
+
+    return check
+
+
 def _association(kind: str) -> ResourceType:
     """Return the type of associations with one type of resource."""
     name = f"bgpvpn_{kind}_association"
@@ -97,6 +111,7 @@ def _association(kind: str) -> ResourceType:
         show=Sdk("network", f"get_{name}", "{row[bgpvpn_id]}", "{id}"),
         delete=Sdk("network", f"delete_{name}", "{row[bgpvpn_id]}", "{id}", ignore_missing=False),
         available=extension(ASSOCIATIONS[kind]),
+        used_by=(Use((f"network.{kind}",), "takes it out of the VPN", OneByOne(_associates_others(kind))),),
         source=f"/v2.0/bgpvpn/bgpvpns/B/{kind}_associations; networking_bgpvpn neutron/db/bgpvpn_db.py",
     )
 
@@ -106,8 +121,7 @@ BGP = (
         "bgp_speaker",
         "bgp-speakers",
         available=extension("bgp"),
-        prepare=(check_bgp_speaker,),
-        used=foreign_use(check_bgp_speaker),
+        used_by=(Use(("network.network",), "ends the announcement of its routes", OneByOne(check_bgp_speaker)),),
         note="Only an admin can create one. It belongs to the project of the admin's token. One that announces "
         "networks of other projects, such as an external network, is left: an admin removes these from it, or deletes "
         "it. openstacksdk has no owner filter for it, and would filter in the client.",
@@ -117,8 +131,7 @@ BGP = (
         "bgp_peer",
         "bgp-peers",
         available=extension("bgp"),
-        prepare=(check_bgp_peer,),
-        used=foreign_use(check_bgp_peer),
+        used_by=(Use(("network.bgp_speaker",), "removes the peer from the speaker", OneByOne(check_bgp_peer)),),
         after=("bgp_speaker",),
         needed_by=(("bgp_speaker", linked(_SPEAKER)),),
         note="Only an admin can create one.",
@@ -131,7 +144,13 @@ BGP = (
         "bgpvpn",
         "bgpvpns",
         available=extension("bgpvpn"),
-        prepare=(check_bgpvpn,),
+        used_by=(
+            Use(
+                tuple(f"network.bgpvpn_{kind}_association" for kind in ASSOCIATIONS),
+                "deletes the association",
+                OneByOne(check_bgpvpn),
+            ),
+        ),
         after=(
             "bgpvpn_network_association",
             "bgpvpn_router_association",

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
-    MOST_BLOCKERS,
     BadAnswer,
     NeededBy,
     Needs,
@@ -23,53 +18,18 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     blocker,
-    pick,
     to_row,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.neutron import PAGE, extension_aliases, owner_of
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Owners of ports that only the calls of a router remove (neutron_lib constants, ROUTER_PORT_OWNERS and HA).
-ROUTER_PORTS = (
-    "network:router_interface",
-    "network:router_interface_distributed",
-    "network:ha_router_replicated_interface",
-    "network:router_centralized_snat",
-    "network:router_gateway",
-    "network:router_ha_interface",
-)
-#: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
-NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
 SERVERS = ("compute.server", "compute.unreachable_server")  #: the types of Nova whose resources have ports
+#: Of rows that a plugin lists: whether the network is the project's. No attribute of Neutron begins with an underscore.
+ON_OWN_NETWORK = "_on_own_network"
 DEFAULT_GROUP = "default"  #: Neutron reserves this name, for security groups and for firewall groups
-PAGE = 1000  #: rows of a page of a list over all projects; without a limit Neutron may return the whole cloud at once
-_EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
-_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint, because each step has a new connection
-_extensions_lock = threading.Lock()
-
-
-def extension_aliases(connection: Connection) -> frozenset[str]:
-    """Return the aliases of the extensions that this Neutron has.
-
-    :raises BadAnswer: when the list is empty: every Neutron has some extensions
-    """
-    endpoint = str(connection.network.get_endpoint() or "")
-    with _extensions_lock:
-        read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
-    if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
-        return known
-    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
-    if not found:
-        raise BadAnswer("GET /v2.0/extensions answered with an empty list")
-    if endpoint:
-        with _extensions_lock:
-            _extensions[endpoint] = (time.monotonic(), found)
-    return found
-
-
-_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
 
 
 def extension(alias: str) -> Callable[[Connection, ProjectDefinition], bool]:
@@ -87,11 +47,6 @@ def list_rows(connection: Connection, method: str, *args: Any, **query: Any) -> 
         yield to_row(item)
 
 
-def owner_of(row: Row) -> str:
-    """Return the id of the project that owns a row; empty when the row shows none."""
-    return str(row.get("project_id") or row.get("tenant_id") or "")
-
-
 def is_shared(row: Row) -> bool:
     """Return whether a row is shared with all projects.
 
@@ -103,51 +58,6 @@ def is_shared(row: Row) -> bool:
 def row_blocker(type_: str, row: Row) -> dict[str, str]:
     """Return a listed row as a blocker."""
     return blocker(f"network.{type_}", row["id"], owner_of(row), row.get("name") or row.get("floating_ip_address"))
-
-
-#: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance.
-_SERVICE_PORT = re.compile(r"(octavia|trove)-")
-#: Owners of ports that Octavia and Manila make.
-_SERVICE_PORT_OWNERS = ("octavia", "manila:")
-#: Names of Octavia's servers, whose ports on the networks of members have no name.
-_AMPHORA = "amphora-"
-
-
-def without_service_ports(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
-    """Yield the ports, without those that services made in projects of their own.
-
-    Before a network is deleted, such a port is deleted with the project's load balancer, share server or database. A
-    user may give a port such a name: then a plan does not foresee that it blocks, and its network stays nevertheless.
-
-    A look-up in Nova is one call for each port. Once as many ports stay as a verdict names, Nova is not asked any more:
-    the number of the others may then contain ports of amphorae.
-    """
-    staying = 0
-    for port in ports:
-        if owner_of(port) not in ("", project.id):
-            if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):
-                continue
-            staying += 1
-        yield port
-
-
-def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:
-    """Return whether a service made a port; if Nova does not say so of its server, the port counts as a user's."""
-    owner = str(port.get("device_owner") or "").lower()
-    if owner.startswith(_SERVICE_PORT_OWNERS) or _SERVICE_PORT.match(str(port.get("name") or "")):
-        return True
-    if not ask_nova or not owner.startswith("compute:") or not (server := port.get("device_id")):
-        return False
-    if connection.config.get_session_endpoint("compute") is None:
-        return False
-    response = connection.compute.get(f"/servers/{quote(str(server), safe='')}")
-    if response.status_code != 200:
-        return False
-    try:
-        name = pick(response.json(), "server.name")
-    except ValueError:
-        return False
-    return str(name or "").startswith(_AMPHORA)
 
 
 #: Paths of collections that are not the plural name with dashes.

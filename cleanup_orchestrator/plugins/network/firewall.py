@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    OneByOne,
     ProjectDefinition,
     Resource,
-    foreign_use,
+    Use,
     refuse_foreign,
     refused_in_use,
     to_row,
@@ -17,16 +19,15 @@ from cleanup_orchestrator.plugins.network.common import (
     explain_by_rows,
     extension,
     group_type,
-    rest_list,
     row_blocker,
     shared,
 )
+from cleanup_orchestrator.plugins.neutron import rows_with
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 DEFAULT_FIREWALL_POLICIES = ("default ingress", "default egress")
-_PORTS = 100  # ids of ports in one query: a URL must not get too long
 DEFAULT_FIREWALL_RULES = tuple(f"{policy} {ip}" for policy in DEFAULT_FIREWALL_POLICIES for ip in ("ipv4", "ipv6"))
 
 
@@ -36,12 +37,8 @@ def check_firewall_group(connection: Connection, project: ProjectDefinition, res
     The owner of a network may put a group on any port there.
     """
     group = to_row(connection.network.get_firewall_group(resource.id))
-    ports = [str(port) for port in group.get("ports") or ()]
-    blockers = [
-        row_blocker("port", row)
-        for start in range(0, len(ports), _PORTS)
-        for row in rest_list("ports", id=ports[start : start + _PORTS]).rows(connection, project)
-    ]
+    ports = rows_with(connection, project, "/ports", "id", group.get("ports") or ())
+    blockers = [row_blocker("port", row) for row in ports]
     refuse_foreign(project, "it is used by", blockers)
 
 
@@ -51,6 +48,8 @@ def release_firewall_ports(connection: Connection, project: ProjectDefinition, r
         connection.network.update_firewall_group(resource.id, ports=[])
 
 
+_ON_PORTS = (Use(("network.port",), "removes the rules from the port", OneByOne(check_firewall_group)),)
+
 FIREWALL = (
     group_type(
         "firewall_group",
@@ -59,8 +58,8 @@ FIREWALL = (
         defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
-        prepare=(check_firewall_group, release_firewall_ports),
-        used=foreign_use(check_firewall_group),
+        prepare=(release_firewall_ports,),
+        used_by=_ON_PORTS,
         note="Every list that filters by project_id creates that project's default group, policies and rules. With "
         "several project ids it creates those of the first one. So the orchestrator's own project comes first. "
         "A list without a filter creates those of the caller's project. So the first inventory or dry run in a cloud "
@@ -74,6 +73,7 @@ FIREWALL = (
         "firewall_policies",
         DEFAULT_FIREWALL_POLICIES,
         defaults=False,
+        used_by=(Use(("network.firewall_group",), REFUSED),),
         available=extension("fwaas_v2"),
         protect=(shared,),
         explain=explain_by_rows(
@@ -93,6 +93,7 @@ FIREWALL = (
         "firewall_rules",
         DEFAULT_FIREWALL_RULES,
         defaults=False,
+        used_by=(Use(("network.firewall_policy",), REFUSED),),
         available=extension("fwaas_v2"),
         protect=(shared,),
         explain=explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules"),
@@ -108,7 +109,8 @@ FIREWALL = (
         (DEFAULT_GROUP,),
         defaults=True,
         available=extension("fwaas_v2"),
-        prepare=(check_firewall_group, release_firewall_ports),
+        prepare=(release_firewall_ports,),
+        used_by=_ON_PORTS,
         project_setting=True,
         note="Only an admin may delete it. Its two policies are deleted with it, but not their four rules.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
@@ -118,6 +120,7 @@ FIREWALL = (
         "firewall_policies",
         DEFAULT_FIREWALL_POLICIES,
         defaults=True,
+        used_by=(),
         available=extension("fwaas_v2"),
         deleted_with=("default_firewall_group",),
         after=("default_firewall_group",),
@@ -129,6 +132,7 @@ FIREWALL = (
         "firewall_rules",
         DEFAULT_FIREWALL_RULES,
         defaults=True,
+        used_by=(),
         available=extension("fwaas_v2"),
         after=("default_firewall_policy",),
         project_setting=True,

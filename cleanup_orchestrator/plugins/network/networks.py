@@ -1,24 +1,24 @@
-"""Neutron: networks, subnets, ports, trunks, local IPs, address pools."""
+"""Neutron: networks, subnets, address pools."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
     Needs,
+    OneByOne,
     Parts,
     ProjectDefinition,
-    Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Sdk,
+    Use,
     Verdict,
     exceptions,
-    foreign_use,
     linked,
     refuse,
     refuse_foreign,
@@ -28,21 +28,21 @@ from cleanup_orchestrator.plugins.base import (
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.network.bgp import associated
-from cleanup_orchestrator.plugins.network.chaining import check_tap_flows, explain_chained_port
 from cleanup_orchestrator.plugins.network.common import (
-    NETWORK_PORTS,
-    ROUTER_PORTS,
-    SERVERS,
-    behind_ports_of_servers,
+    ON_OWN_NETWORK,
     explain_by,
     extension,
-    extension_aliases,
     list_rows,
-    owner_of,
     rest_list,
     row_blocker,
     shared,
     simple_type,
+)
+from cleanup_orchestrator.plugins.neutron import (
+    NETWORK_PORTS,
+    ROUTER_PORTS,
+    extension_aliases,
+    owner_of,
     without_service_ports,
 )
 
@@ -71,53 +71,7 @@ def on_protected_network(resource: Resource, project: ProjectDefinition) -> str 
     return None
 
 
-def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Keep Neutron's own ports on the project's networks.
-
-    Agents recreate them, and they are deleted with the network.
-    """
-    if resource.data.get(_ON_OWN_NETWORK):
-        return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
-    return None
-
-
-_ON_OWN_NETWORK = "_on_own_network"  # added to listed rows; no attribute of Neutron begins with an underscore
 _PROTECTED = "_network_is_protected"
-
-
-def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's ports without those of routers.
-
-    Neutron's own ports on the project's networks are marked.
-    """
-    own_networks: set[str] | None = None
-    for row in rest_list("ports", project_id="{project_id}").rows(connection, project):
-        if row.get("device_owner") in ROUTER_PORTS:
-            continue
-        if row.get("device_owner") in NETWORK_PORTS:
-            if own_networks is None:
-                own_networks = {str(n["id"]) for n in list_rows(connection, "networks", project_id=project.id)}
-            row = {**row, _ON_OWN_NETWORK: row.get("network_id") in own_networks}
-        yield row
-
-
-def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all ports that belong to routers, or of all others."""
-    only = {"device_owner": ROUTER_PORTS} if of_routers else {}
-
-    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in rest_list("ports", **only).rows(connection, project):
-            if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
-                yield row
-
-    return listing
-
-
-def list_router_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's ports that belong to routers of any project."""
-    for row in list_rows(connection, "ports", project_id=project.id, device_owner=list(ROUTER_PORTS)):
-        if row.get("device_owner") in ROUTER_PORTS:
-            yield row
 
 
 def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -130,7 +84,7 @@ def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator
             own_networks = {n.id for n in networks if n.owner == project.id}
             protected = {n.id for n in networks if any(rule(n, project) for rule in NETWORK.protect)}
         network_id = row.get("network_id")
-        yield {**row, _ON_OWN_NETWORK: network_id in own_networks, _PROTECTED: network_id in protected}
+        yield {**row, ON_OWN_NETWORK: network_id in own_networks, _PROTECTED: network_id in protected}
 
 
 def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -178,7 +132,7 @@ def foresee_subnet(connection: Connection, project: ProjectDefinition, resource:
     Neutron's own ports on the project's network do not count: they are deleted with it, like the subnet.
     """
     using = [p for p in _ports_in(connection, resource) if owner_of(p) != project.id]
-    if resource.data.get(_ON_OWN_NETWORK):
+    if resource.data.get(ON_OWN_NETWORK):
         using = [p for p in using if p.get("device_owner") not in NETWORK_PORTS]
     staying = without_service_ports(connection, project, using)
     return verdict_naming(project, _ADDRESSES, [_port_blocker(connection, port) for port in staying])
@@ -213,102 +167,10 @@ def _port_blocker(connection: Connection, port: Row) -> dict[str, str]:
         return row_blocker("port", port)
 
 
-def explain_router_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the router that a port belongs to."""
-    router_id = resource.data.get("device_id")
-    if not router_id:
-        return None
-    return verdict_naming(
-        project, "it is an interface of", [row_blocker("router", to_row(connection.network.get_router(router_id)))]
-    )
-
-
-def associations_of(connection: Connection, project: ProjectDefinition, resource: Resource) -> Iterator[Row]:
-    """Yield the associations of a local IP, which show no time.
-
-    Neutron 29 was observed to answer 500 to a list of associations that is not empty.
-    """
-    yield from list_rows(connection, "local_ip_associations", resource.id)
-
-
 def segments_of(connection: Connection, project: ProjectDefinition, resource: Resource) -> Iterator[Row]:
     """Yield the segments of a network. Without the extension a network has those of its creation."""
     if "segment" in extension_aliases(connection):
         yield from list_rows(connection, "segments", network_id=resource.id)
-
-
-def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Remove the associations of a local IP: Neutron refuses to delete it with any.
-
-    If they cannot be listed, the delete is tried anyway, and refused. A later sweep succeeds once the associated ports
-    are gone: associations are deleted with their port.
-    """
-    try:
-        rows = list(associations_of(connection, project, resource))
-    except exceptions.HttpException as error:
-        if error.status_code != 500:
-            raise
-        return
-    for row in rows:
-        connection.network.delete_local_ip_association(resource.id, row["fixed_port_id"], ignore_missing=False)
-
-
-def enable_trunk(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Enable a trunk: Neutron refuses to delete a disabled one."""
-    if resource.data.get("is_admin_state_up") is False:
-        connection.network.update_trunk(resource.id, admin_state_up=True)
-
-
-_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
-
-
-def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Delete a port; name the trunk if Neutron refuses because of one.
-
-    The owner of a network may put a trunk on any port there, also on another project's. The trunk of a subport is only
-    in Neutron's refusal: the port does not show it, and no list of trunks can be filtered by a subport.
-
-    :raises Refused: naming the trunk
-    """
-    try:
-        connection.network.delete_port(resource.id, ignore_missing=False)
-    except exceptions.ConflictException as error:
-        if not (found := _TRUNK.search(str(error))):
-            raise
-        try:
-            trunk = to_row(connection.network.get_trunk(found[1]))
-        except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
-            raise error from None
-        verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
-        if verdict is None:
-            raise
-        raise Refused(verdict) from error
-
-
-#: What the ``device_owner`` of a port begins with that is a server's or a trunk's.
-_OF_SERVERS = ("compute:", "baremetal:", "trunk:")
-
-
-def ports_of_services(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
-    """Return a function by which a leftover needs each port that a service may have made for it.
-
-    These are all ports but those of servers and trunks, and those without any device. A driver of another vendor
-    chooses the ``device_owner`` of its ports.
-    """
-
-    def needs(port: Resource) -> str | None:
-        owner = str(port.data.get("device_owner") or "").lower()
-        free = owner.startswith(_OF_SERVERS) if owner else not port.data.get("device_id")
-        return None if free else min(left)
-
-    return needs
-
-
-def ports_of_balancers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-    """Return a function that says which load balancer needs a port: one that it names, or one that a service made."""
-    named = linked(Rest("load-balancer", "/lbaas/loadbalancers/{id}"))(connection, project, left)
-    made = ports_of_services(connection, project, left)
-    return lambda port: named(port) or made(port)
 
 
 def networks_of_endpoint_groups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
@@ -329,9 +191,11 @@ NETWORK = simple_type(
     "networks",
     tags="tags",
     protect=(shared, external),
-    prepare=(check_network,),
     explain=explain_network,
-    used=foreign_use(check_network, foresee_network),
+    used_by=(
+        Use(("network.subnet",), "deletes the subnet", OneByOne(check_network)),
+        Use(("network.port",), REFUSED, foresee=OneByOne(foresee_network)),
+    ),
     after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
     needed_by=(
         ("port", refused_in_use),
@@ -349,104 +213,6 @@ NETWORK = simple_type(
 )
 
 NETWORKS = (
-    simple_type(
-        "trunk",
-        "trunks",
-        available=extension("trunk"),
-        after=SERVERS,
-        needed_by=tuple((name, behind_ports_of_servers("port_id")) for name in SERVERS),
-        prepare=(enable_trunk,),
-        note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
-        "as ordinary ports.",
-        tags="tags",
-        created="created_at",
-        parts=(Parts("subport", "sub_ports", changed="updated_at"),),
-        source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
-    ),
-    simple_type(
-        "local_ip",
-        "local_ips",
-        available=extension("local_ip"),
-        prepare=(release_local_ip,),
-        note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A "
-        "port that a user chose for it is deleted after it. Its associations with other ports are removed "
-        "before it.",
-        created="created_at",
-        parts=(Parts("association", associations_of),),
-        source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
-    ),
-    ResourceType(
-        name="port",
-        list=list_ports,
-        all_projects=all_ports(of_routers=False),
-        show=Sdk("network", "get_port", "{id}"),
-        prepare=(check_tap_flows,),
-        delete=delete_port,
-        explain=explain_chained_port,
-        by_hand="as an admin: openstack port delete {id}",
-        keep=(of_own_network,),
-        after=(
-            "compute.server",
-            "compute.unreachable_server",
-            "load-balancer.load_balancer",
-            "database.instance",
-            "shared-file-system.share_network",
-            "trunk",
-            "vpn_service",
-            "bgpvpn_port_association",
-            "sfc_port_pair",
-            "sfc_flow_classifier",
-            "tap_flow",
-            "tap_service",
-            "tap_mirror",
-        ),
-        needed_by=(
-            ("compute.server", linked()),
-            ("compute.unreachable_server", linked()),
-            ("load-balancer.load_balancer", ports_of_balancers),
-            ("database.instance", ports_of_services),
-            ("shared-file-system.share_network", ports_of_services),
-            ("trunk", refused_in_use),
-            ("vpn_service", ports_of_services),
-            ("bgpvpn_port_association", associated("port", "port_id")),
-            ("sfc_port_pair", linked(Rest("network", "/sfc/port_pairs/{id}"))),
-            ("sfc_flow_classifier", linked(Rest("network", "/sfc/flow_classifiers/{id}"))),
-            ("tap_flow", linked(Rest("network", "/taas/tap_flows/{id}"))),
-            ("tap_service", linked(Rest("network", "/taas/tap_services/{id}"))),
-            ("tap_mirror", linked(Rest("network", "/taas/tap_mirrors/{id}"))),
-        ),
-        note="The device_owner of a port makes no difference: the resource that the port was created for is "
-        "confirmed gone before. So a port that still exists is a leftover of a deleted server, or is in a "
-        "cloud without that service, and is deleted. Neutron lets an admin delete the port of a live "
-        "server; only this order prevents that. Only DHCP and metadata ports of the project's own networks "
-        "are kept. A port does not wait for local IPs: see local_ip. The owner of a network may put a trunk "
-        "on any port there, with no role on the port's project: the trunk is named, and the port is "
-        "deleted once its owner or an admin has deleted the trunk. The same holds for the port pairs, flow classifiers "
-        "and tap flows of other projects that refer to a port.",
-        tags="tags",
-        created="created_at",
-        parts=(),
-        source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
-    ),
-    ResourceType(
-        name="router_port",
-        part_of=(("router", "device_id"),),
-        list=list_router_ports,
-        all_projects=all_ports(of_routers=True),
-        show=Sdk("network", "get_port", "{id}"),
-        delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
-        explain=explain_router_port,
-        after=("router",),
-        needed_by=(("router", linked()),),
-        note="A port of the project that is a router's interface. It is deleted with the project's router. One that "
-        "is left belongs to a router of another project, or is an orphan that Neutron lets an admin delete. It "
-        "is a separate type, so that plain ports do not wait for routers.",
-        tags="tags",
-        created="created_at",
-        parts=(),
-        source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
-        "prevent_l3_port_deletion",
-    ),
     NETWORK,
     ResourceType(
         name="subnet",
@@ -456,9 +222,15 @@ NETWORKS = (
         show=Sdk("network", "get_subnet", "{id}"),
         delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
         protect=(on_protected_network,),
-        prepare=(check_subnet,),
         explain=explain_subnet,
-        used=foreign_use(foresee_subnet),
+        used_by=(
+            Use(
+                ("network.port",),
+                "removes the addresses of the port, where addressing is automatic",
+                OneByOne(check_subnet),
+                OneByOne(foresee_subnet),
+            ),
+        ),
         after=("network",),
         needed_by=(("network", linked()),),
         note="It is deleted with its network, without a call. What is left then is on another project's network. The "
@@ -475,7 +247,9 @@ NETWORKS = (
         available=extension("subnet_allocation"),
         protect=(shared, default_pool),
         explain=explain_by("subnet", "subnets", "subnet_pool_id"),
-        used=foreign_use(explain_by("subnet", "subnets", "subnet_pool_id")),
+        used_by=(
+            Use(("network.subnet",), REFUSED, foresee=OneByOne(explain_by("subnet", "subnets", "subnet_pool_id"))),
+        ),
         after=("subnet",),
         needed_by=(("subnet", refused_in_use),),
         note="Neutron answers 400, not 409, while subnets of any project use it.",
@@ -490,7 +264,13 @@ NETWORKS = (
         available=extension("address-scope"),
         protect=(shared,),
         explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
-        used=foreign_use(explain_by("subnet_pool", "subnet_pools", "address_scope_id")),
+        used_by=(
+            Use(
+                ("network.subnet_pool",),
+                REFUSED,
+                foresee=OneByOne(explain_by("subnet_pool", "subnet_pools", "address_scope_id")),
+            ),
+        ),
         after=("subnet_pool",),
         needed_by=(("subnet_pool", refused_in_use),),
         source="DELETE /v2.0/address-scopes/A: 409 AddressScopeInUse; neutron db/address_scope_db.py",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    Blocker,
     Needs,
+    OneByOne,
     Parts,
     ProjectDefinition,
     Resource,
@@ -14,9 +17,9 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Sdk,
+    Use,
     Verdict,
     exceptions,
-    foreign_use,
     linked,
     refuse_foreign,
     to_row,
@@ -24,26 +27,33 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
-    ROUTER_PORTS,
     SERVERS,
     behind_ports_of_servers,
     extension,
-    extension_aliases,
     list_rows,
     needed_by_attribute,
-    owner_of,
     ports_of_servers,
     rest_list,
     row_blocker,
     simple_type,
 )
+from cleanup_orchestrator.plugins.neutron import ROUTER_INTERFACES, extension_aliases, owner_of, rows_with
+from cleanup_orchestrator.plugins.port_uses import NEXT_HOPS, serves_ports, uses_of_ports
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Owners of the ports that ``remove_router_interface`` accepts.
-ROUTER_INTERFACES = ROUTER_PORTS[:3]
+_WAY_OUT = "it is the way out for"
 _INTERFACE = "removing its interface would delete"
+
+
+def interfaces_of(
+    connection: Connection, project: ProjectDefinition, routers: Sequence[Resource]
+) -> Iterator[tuple[str, Row]]:
+    """Yield the interfaces of routers, each with the id of its router."""
+    for port in rows_with(connection, project, "/ports", "device_id", (router.id for router in routers)):
+        if port.get("device_owner") in ROUTER_INTERFACES:
+            yield str(port["device_id"]), port
 
 
 def clear_routes(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -66,7 +76,9 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
     """Remove a router's interfaces, plain, distributed and replicated.
 
     Removing an interface deletes its port. So an interface with a port of another project is left, and named. A refused
-    removal does not prevent the removal of the others.
+    removal does not prevent the removal of the others. A port that merely names the router, without being an interface
+    of it in Neutron's table (404), does not hold the router; Neutron lets an admin delete the port once the router is
+    gone (neutron db/l3_db.py, prevent_l3_port_deletion).
     """
     interfaces = [p for p in list_rows(connection, "ports", device_id=resource.id) if _is_interface(p, resource)]
     refusals = []
@@ -74,6 +86,8 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
         if owner_of(port) == project.id:
             try:
                 connection.network.remove_interface_from_router(resource.id, port=port["id"])
+            except exceptions.NotFoundException:
+                continue
             except exceptions.ConflictException as error:
                 refusals.append(error)
     refuse_foreign(project, _INTERFACE, [row_blocker("port", p) for p in interfaces])
@@ -81,13 +95,24 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
         raise refusals[0]
 
 
-def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the floating IPs and VPN services, of any project, behind a router."""
-    found = [("floating_ip", ip) for ip in list_rows(connection, "ips", router_id=resource.id)]
+def _behind(connection: Connection, project: ProjectDefinition, router: Resource) -> list[Blocker]:
+    """Return the floating IPs, NDP proxies and VPN services, of any project, behind a router."""
+    found = [("floating_ip", ip) for ip in list_rows(connection, "ips", router_id=router.id)]
+    if "l3-ndp-proxy" in extension_aliases(connection):
+        found += [("ndp_proxy", proxy) for proxy in rest_list("ndp_proxies").rows(connection, project)]
     if "vpnaas" in extension_aliases(connection):
-        found += [("vpn_service", vpn) for vpn in list_rows(connection, "vpn_services", router_id=resource.id)]
-    blockers = [row_blocker(type_, row) for type_, row in found if row.get("router_id") == resource.id]
-    return verdict_naming(project, "it is the way out for", blockers)
+        found += [("vpn_service", vpn) for vpn in list_rows(connection, "vpn_services", router_id=router.id)]
+    return [row_blocker(type_, row) for type_, row in found if row.get("router_id") == router.id]
+
+
+def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name what is behind a router, of any project."""
+    return verdict_naming(project, _WAY_OUT, _behind(connection, project, resource))
+
+
+def check_way_out(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a router that is the way out for floating IPs, NDP proxies or VPN services of others."""
+    refuse_foreign(project, _WAY_OUT, _behind(connection, project, resource))
 
 
 def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -164,6 +189,7 @@ ROUTERS = (
             *((name, _ON_PORTS) for name in SERVERS),
             ("load-balancer.load_balancer", behind_ports_of_balancers),
         ),
+        used_by=(serves_ports(lambda address: [address.data.get("port_id")], "cuts off the address of the port"),),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         created="created_at",
@@ -179,6 +205,11 @@ ROUTERS = (
         delete=Sdk("network", "delete_port_forwarding", "{id}", "{row[floatingip_id]}", ignore_missing=False),
         available=extension("floating-ip-port-forwarding"),
         serves=tuple((name, _TO_PORTS) for name in SERVERS),
+        used_by=(
+            serves_ports(
+                lambda forwarding: [forwarding.data.get("internal_port_id")], "ends the forwarding to the port"
+            ),
+        ),
         note="It has no owner of its own. Its owner is that of its floating IP.",
         source="/v2.0/floatingips/F/port_forwardings; neutron services/portforwarding/pf_plugin.py",
     ),
@@ -188,6 +219,7 @@ ROUTERS = (
         list=rest_list("ndp_proxies"),  # openstacksdk reads only its first page
         unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
         available=extension("l3-ndp-proxy"),
+        used_by=(serves_ports(lambda proxy: [proxy.data.get("port_id")], "cuts off the address of the port"),),
         note="While it exists, its router's interfaces and gateway cannot be removed.",
         created="created_at",
         parts=(),
@@ -207,7 +239,11 @@ ROUTERS = (
         serves=tuple((name, routers_of_servers) for name in SERVERS),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
-        used=foreign_use(check_router, explain_router),
+        used_by=(
+            Use(("network.port",), "deletes the port", OneByOne(check_router)),
+            Use(("network.floating_ip", "network.ndp_proxy", "network.vpn_service"), REFUSED, OneByOne(check_way_out)),
+            *uses_of_ports(interfaces_of, "its interface is the way out for", (NEXT_HOPS,)),
+        ),
         note="The removal of an interface deletes its port. So an interface with a port of another project is left "
         "and named. The gateway, HA and SNAT ports have no owner and are deleted with the router, and the HA "
         "network with the last HA router.",
@@ -218,6 +254,7 @@ ROUTERS = (
     ),
     ResourceType(
         name="conntrack_helper",
+        used_by=(),
         title="helper",
         list=list_conntrack_helpers,
         all_projects="it has no owner of its own, and is deleted with its router",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    OneByOne,
     Parts,
     ProjectDefinition,
     Refused,
     Resource,
     Rest,
     Row,
+    Use,
     Verdict,
     exceptions,
-    foreign_use,
+    foreign_users,
     linked,
     refuse,
     refuse_foreign,
@@ -28,12 +32,11 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     group_type,
     list_rows,
-    owner_of,
     row_blocker,
     shared,
     simple_type,
-    without_service_ports,
 )
+from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with, without_service_ports
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -114,6 +117,34 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
         raise Refused(verdict) from error
 
 
+def _in_template(attribute: str) -> Use:
+    """Return the use of a group by the cloud's template for default security groups, whose rules have no owner.
+
+    :param attribute: of a rule of the template, with the id of the group
+    """
+
+    def find(connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]) -> dict[str, Verdict]:
+        if "security-groups-default-rules" not in extension_aliases(connection):
+            return {}
+        rules = rows_with(connection, project, _TEMPLATE, attribute, (resource.id for resource in resources))
+        named = ((str(rule[attribute]), row_blocker("default_security_group_rule", rule)) for rule in rules)
+        return foreign_users(project, "it is named by", named)
+
+    return Use(("network.default_security_group_rule",), "takes the rule out of the template of the cloud", find)
+
+
+_TEMPLATE = "/default-security-group-rules"
+_rules_naming = explain_by("security_group_rule", "security_group_rules", "remote_address_group_id")
+_NAMED_BY = (
+    Use(
+        ("network.security_group_rule",),
+        "deletes the rule",
+        OneByOne(check_security_group),
+        option="drop_foreign_rules",
+    ),
+    _in_template("remote_group_id"),
+    Use(("network.port",), REFUSED, foresee=OneByOne(foresee_security_group)),
+)
 _QOS_USERS = ("port", "router_port", "network", "floating_ip", "router")
 
 SECURITY = (
@@ -124,9 +155,8 @@ SECURITY = (
         defaults=False,
         available=extension("security-group"),
         protect=(shared,),
-        prepare=(check_security_group,),
         explain=explain_security_group,
-        used=foreign_use(check_security_group, foresee_security_group),
+        used_by=_NAMED_BY,
         after=("port",),
         needed_by=(("port", refused_in_use),),
         note="A list that filters by project_id creates that project's default group. With several project ids "
@@ -144,8 +174,15 @@ SECURITY = (
         available=extension("address-group"),
         protect=(shared,),
         prepare=(drop_own_rules,),
-        explain=explain_by("security_group_rule", "security_group_rules", "remote_address_group_id"),
-        used=foreign_use(explain_by("security_group_rule", "security_group_rules", "remote_address_group_id")),
+        explain=_rules_naming,
+        used_by=(
+            Use(
+                ("network.security_group_rule",),
+                REFUSED,
+                foresee=OneByOne(_rules_naming),
+            ),
+            _in_template("remote_address_group_id"),
+        ),
         after=("security_group",),
         needed_by=(("security_group", linked(Rest("network", "/security-groups/{id}"))),),
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
@@ -159,6 +196,7 @@ SECURITY = (
         "qos_policies",
         available=extension("qos"),
         protect=(shared,),
+        used_by=(Use(tuple(f"network.{name}" for name in _QOS_USERS), REFUSED),),
         delete=delete_qos_policy,
         after=_QOS_USERS,
         needed_by=tuple((name, refused_in_use) for name in _QOS_USERS),
@@ -176,8 +214,8 @@ DEFAULTS = (
         (DEFAULT_GROUP,),
         defaults=True,
         available=extension("security-group"),
-        prepare=(check_security_group,),
         explain=explain_security_group,
+        used_by=_NAMED_BY,
         project_setting=True,
         note="Neutron creates it with the project's first port, network or filtered list. An admin may delete it.",
         tags="tags",

@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    OneByOne,
     ProjectDefinition,
     Reason,
     Resource,
     ResourceType,
     Rest,
     Sdk,
+    Use,
     Verdict,
     blocker,
+    verdict_naming,
 )
-from cleanup_orchestrator.plugins.network.common import extension, rest_list, rest_type, shared, simple_type
+from cleanup_orchestrator.plugins.network.common import (
+    extension,
+    rest_list,
+    rest_type,
+    row_blocker,
+    shared,
+    simple_type,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -51,6 +61,28 @@ def explain_rbac_policy(connection: Connection, project: ProjectDefinition, reso
     )
 
 
+#: The collection of each type of object that a grant can share.
+_OBJECTS = {
+    "network": "networks",
+    "subnetpool": "subnet_pools",
+    "address_scope": "address_scopes",
+    "security_group": "security_groups",
+    "address_group": "address_groups",
+    "qos_policy": "qos_policies",
+    "bgpvpn": "bgpvpns",
+}
+
+
+def _object_of_others(connection: Connection, project: ProjectDefinition, grant: Resource) -> Verdict | None:
+    """Name the object of a grant if it belongs to another project: an admin created the grant."""
+    kind = str(grant.data.get("object_type"))
+    if kind not in _OBJECTS:
+        return None
+    rows = rest_list(_OBJECTS[kind], id=grant.data.get("object_id")).rows(connection, project)
+    found = [row_blocker(kind, row) for row in rows if row["id"] == grant.data.get("object_id")]
+    return verdict_naming(project, "it shares", [one for one in found if one["owner"] != project.id])
+
+
 _SHARED_TYPES = ("network", "subnet_pool", "address_scope", "security_group", "address_group", "qos_policy", "bgpvpn")
 
 SHARING = (
@@ -61,6 +93,13 @@ SHARING = (
         title="object_id",
         protect=(shared_with_all,),
         explain=explain_rbac_policy,
+        used_by=(
+            Use(
+                tuple(f"network.{name}" for name in _SHARED_TYPES),
+                "ends the sharing of the object",
+                OneByOne(_object_of_others),
+            ),
+        ),
         after=_SHARED_TYPES,
         part_of=tuple((name, "object_id") for name in _SHARED_TYPES),
         note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
@@ -69,6 +108,7 @@ SHARING = (
     ),
     ResourceType(
         name="rbac_grant",
+        used_by=(),
         title="object_id",
         owner="target_project_id",
         list=Sdk("network", "rbac_policies", target_project_id="{project_id}"),
@@ -87,6 +127,7 @@ METERS = (
     simple_type(
         "metering_label",
         "metering_labels",
+        used_by=(),
         available=extension("metering"),
         protect=(shared,),
         note="Its rules are deleted with it. A shared label measures the traffic of all projects.",
@@ -95,6 +136,7 @@ METERS = (
     rest_type(
         "log",
         "log/logs",
+        used_by=(),
         available=extension("logging"),
         created="created_at",
         parts=(),
@@ -112,6 +154,7 @@ SETTINGS = (
             "/security-groups-default-statefulness/{id}",
             key="security_groups_default_statefulness",
         ),
+        used_by=(),
         available=extension("security-groups-default-statefulness"),
         title="id",
         project_setting=True,
@@ -121,6 +164,7 @@ SETTINGS = (
     simple_type(
         "network_segment_range",
         "network_segment_ranges",
+        used_by=(),
         available=extension("network-segment-range"),
         protect=(shared,),
         project_setting=True,
@@ -137,6 +181,7 @@ QUOTA = (
         all_projects=rest_list("quotas"),
         unfiltered="Neutron lists the projects that have a quota row; reading one by id answers the defaults instead",
         id="project_id",
+        used_by=(),
         title="project_id",
         delete=Sdk("network", "delete_quota", "{project_id}", ignore_missing=False),
         fresh="it is addressed by the project's id",

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cleanup_orchestrator.plugins.base import Verdict, refused_in_use
-from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
+from cleanup_orchestrator.plugins.base import REFUSED, Use, Verdict, refused_in_use
+from cleanup_orchestrator.plugins.network.common import (
+    explain_by_rows,
+    extension,
+    simple_type,
+)
 
 
 def _connections(*attributes: str) -> Callable[..., Verdict | None]:
     return explain_by_rows("vpn_ipsec_site_connection", "vpn_ipsec_site_connections", *attributes)
 
 
+_BY_CONNECTIONS = (Use(("network.vpn_ipsec_site_connection",), REFUSED),)
+
 VPN = (
     simple_type(
         "vpn_ipsec_site_connection",
         "vpn_ipsec_site_connections",
+        used_by=(),
         available=extension("vpnaas"),
         source="/v2.0/vpn/ipsec-site-connections; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     simple_type(
         "vpn_service",
         "vpn_services",
+        used_by=_BY_CONNECTIONS,
         available=extension("vpnaas"),
         explain=_connections("vpnservice_id"),
         after=("vpn_ipsec_site_connection",),
@@ -31,6 +39,7 @@ VPN = (
     simple_type(
         "vpn_endpoint_group",
         "vpn_endpoint_groups",
+        used_by=_BY_CONNECTIONS,
         available=extension("vpn-endpoint-groups"),
         explain=_connections("local_ep_group_id", "peer_ep_group_id"),
         after=("vpn_ipsec_site_connection",),
@@ -41,6 +50,7 @@ VPN = (
     simple_type(
         "vpn_ike_policy",
         "vpn_ike_policies",
+        used_by=_BY_CONNECTIONS,
         available=extension("vpnaas"),
         explain=_connections("ikepolicy_id"),
         after=("vpn_ipsec_site_connection",),
@@ -50,6 +60,7 @@ VPN = (
     simple_type(
         "vpn_ipsec_policy",
         "vpn_ipsec_policies",
+        used_by=_BY_CONNECTIONS,
         available=extension("vpnaas"),
         explain=_connections("ipsecpolicy_id"),
         after=("vpn_ipsec_site_connection",),

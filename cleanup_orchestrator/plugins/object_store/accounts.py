@@ -94,6 +94,7 @@ def _account_wanted(connection: Connection, project: ProjectDefinition) -> bool:
 
 ACCOUNT_METADATA = ResourceType(
     name="account_metadata",
+    used_by=(),
     list=_metadata,
     all_projects=NO_ACCOUNTS,
     delete=_delete_metadata,
@@ -110,6 +111,7 @@ ACCOUNT_METADATA = ResourceType(
 
 ACCOUNT = ResourceType(
     name="account",
+    used_by=(),
     list=_accounts,
     all_projects=NO_ACCOUNTS,
     delete=_delete_account,

@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Token,
     UnreadableName,
+    Use,
     Verdict,
     exceptions,
     show_leftover,
@@ -355,6 +356,14 @@ CONTAINER = ResourceType(
     all_projects=NO_ACCOUNTS,
     delete=_delete_container,
     describe=_describe,
+    used_by=(
+        Use(
+            ("object-store.object",),
+            "takes the objects from those whom an access list or a signed URL lets read them, and from large objects "
+            "and links of other accounts that lead here",
+            unseen="Swift does not record who reads, and an object does not show what leads to it",
+        ),
+    ),
     id="name",
     owner=SCOPED,
     fresh=FRESH,

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    OneByOne,
     Paging,
     ProjectDefinition,
-    Reason,
-    Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
+    Use,
     Verdict,
     blocker,
     exceptions,
     refused_in_use,
+    verdict_naming,
 )
 
 if TYPE_CHECKING:
@@ -61,23 +63,22 @@ def _show_deployment(connection: Connection, project: ProjectDefinition, deploym
     raise exceptions.NotFoundException(f"deployment {deployment.id} is not in the list", http_status=404)
 
 
-def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, deployment: Resource) -> None:
-    """Refuse a deployment to another project's server.
+def _foreign_server(connection: Connection, project: ProjectDefinition, deployment: Resource) -> Verdict | None:
+    """Name the server of a deployment to another project's server.
 
     An admin of that project created it with this project's config.
     """
     server_id = deployment.data.get("server_id")
     if not server_id or connection.compute.get_endpoint() is None:
-        return
+        return None
     response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
     if response.status_code in (400, 404):  # 400: it is not the id of a server
-        return
+        return None
     exceptions.raise_from_response(response)
     server = response.json()["server"]
     owner = str(server.get("tenant_id") or "")
-    if owner != project.id:
-        foreign = blocker("compute.server", server_id, owner, server.get("name"))
-        raise Refused(Verdict(Reason.FOREIGN, "it configures another project's server", (foreign,)))
+    foreign = blocker("compute.server", server_id, owner, server.get("name"))
+    return verdict_naming(project, "it configures", [foreign] if owner != project.id else [])
 
 
 SOFTWARE_DEPLOYMENT = ResourceType(
@@ -87,7 +88,7 @@ SOFTWARE_DEPLOYMENT = ResourceType(
     show=_show_deployment,
     delete=Rest("orchestration", "/software_deployments/{id}", method="DELETE"),
     title="server_id",
-    prepare=(_refuse_foreign_server,),
+    used_by=(Use(("compute.server",), "takes the configuration from the server", OneByOne(_foreign_server)),),
     after=("stack",),
     created="creation_time",
     parts=(),
@@ -105,6 +106,7 @@ SOFTWARE_CONFIG = ResourceType(
     delete=Rest("orchestration", "/software_configs/{id}", method="DELETE"),
     owner="project",
     unfiltered="Heat has no owner filter for configs: an admin is shown those of the whole cloud",
+    used_by=(Use(("orchestration.software_deployment",), REFUSED),),
     fresh="Heat tells the owner of a config in the list alone, and nothing can change it",
     after=("software_deployment",),
     needed_by=(("software_deployment", refused_in_use),),

@@ -21,7 +21,9 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    state_remedies,
 )
+from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.plugins.orchestration.listing import (
     DELETE_FAILED,
     DELETING,
@@ -81,6 +83,13 @@ def being_deleted(stack: Resource, project: ProjectDefinition) -> str | None:
     return "Heat is deleting it"
 
 
+def delete_failed(stack: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Heat failed to delete a stack, and why."""
+    if stack.data.get("stack_status") != DELETE_FAILED:
+        return None
+    return f"Heat failed to delete it: {stack.data.get('stack_status_reason') or 'it gives no reason'}"
+
+
 def _drop_trusts(
     connection: Connection, asking: Connection, project: ProjectDefinition, _stack: Resource, error: Exception
 ) -> bool:
@@ -131,9 +140,9 @@ def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Res
             f"a member of its project may not delete what is in it: {why}; have it abandoned (abandon_forbidden_stacks "
             "of the orchestration service, or force), or delete it as an admin, who reads its template first"
         )
-        raise Refused(Verdict(Reason.ERROR, text))
+        raise Refused(Verdict(Reason.ERROR, text, accepted=True))
     if failed:
-        raise Refused(Verdict(Reason.ERROR, f"its delete failed, and was asked for again: {why}"))
+        raise Refused(Verdict(Reason.ERROR, f"its delete failed, and was asked for again: {why}", accepted=True))
 
 
 #: What Heat's reason contains where a service answered 403: the name of the exception, or the status.
@@ -257,6 +266,19 @@ _BY_HAND = (
     "as an admin: openstack stack delete {id}; where that fails, enable_stack_abandon in heat.conf and openstack stack "
     "abandon {id}, which leaves what the stack made"
 )
+_REMEDIES = {
+    **state_remedies(
+        "openstack stack event list --nested-depth 5 {id} names the resource that fails, and openstack orchestration "
+        "service list shows whether an engine runs",
+        "openstack stack delete {id}, after that resource is deleted or mended",
+    ),
+    Reason.ERROR: "openstack stack event list --nested-depth 5 {id} names the resource that fails. If only an admin "
+    "may delete that: an admin reads the template, and runs openstack stack delete {id}. Otherwise have the stack "
+    "abandoned, so that what it made is deleted separately: the operator sets abandon_forbidden_stacks in "
+    "[service_orchestration], or an admin requests force. Both need enable_stack_abandon = true in heat.conf",
+    Reason.PROJECT_GONE: "the operator sets enable_stack_abandon = true in heat.conf: the stack is then abandoned "
+    "automatically. Or an admin reads its template, and runs openstack stack delete {id}",
+}
 _TEMPLATE = "the stack's template: Heat deletes each resource as it says, with the token that asks for the delete"
 _SOURCE = "GET /v1/P/stacks?tenant=X&show_hidden=true; DELETE /v1/P/stacks/NAME/ID; "
 
@@ -270,6 +292,9 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         name=name,
         show=show_stack,
         deleting=being_deleted,
+        failed=delete_failed,
+        changed="updated_time",
+        remedies=_REMEDIES,
         delete=_delete_stack,
         acts_on=_TEMPLATE,
         unblock=_drop_trusts,
@@ -280,6 +305,8 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         owner="project",
         created="creation_time",
         parts=(Parts("resource", resources_of, created="creation_time"),),
+        used_by=(),
+        contains=contents_of,
         token=Token.PROJECT,
         token_if_gone=Token.ADMIN,
         describe=_describe_stack,

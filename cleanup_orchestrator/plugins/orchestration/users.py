@@ -91,6 +91,7 @@ def _domain_named(connection: Connection, project: ProjectDefinition) -> bool:
 
 STACK_USER_PROJECT = ResourceType(
     name="stack_user_project",
+    used_by=(),
     list=_user_projects,
     all_projects="they are projects themselves, and found by the id of the project that they were made for",
     show=_show_user_project,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
@@ -18,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     knows_microversion,
+    state_remedies,
 )
 
 if TYPE_CHECKING:
@@ -74,9 +75,29 @@ def describe_status(resource: Resource, project: ProjectDefinition) -> str | Non
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     """Say that Manila deletes a resource."""
     status = resource.data.get("status")
-    if status in ("deleting", "deferred_deleting", "error_deferred_deleting"):
+    if status in ("deleting", "deferred_deleting"):
         return f"Manila is deleting it: its status is {status}"
     return None
+
+
+def delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Manila tried to delete a resource, and failed."""
+    status = resource.data.get("status")
+    if status in ("error_deleting", "error_deferred_deleting"):
+        return f"Manila failed to delete it: its status is {status}"
+    return None
+
+
+def remedies(name: str, call: str = "openstack {0} set --status error {{id}}") -> Mapping[Reason, str]:
+    """Return what a person does about a resource that Manila does not delete.
+
+    :param name: of the resource in the commands of ``openstack``: ``share snapshot``
+    """
+    return state_remedies(
+        "openstack share service list shows whether the service of its host is up; openstack share message list and "
+        "the log of manila-share have the cause",
+        call.format(name),
+    )
 
 
 def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
@@ -135,4 +156,5 @@ def simple_type(name: str, path: str, key: str, one: str, microversion: str = FL
     declared.setdefault("show", rest(f"{path}/{{id}}", microversion, key=one))
     declared.setdefault("delete", rest(f"{path}/{{id}}", microversion, method="DELETE"))
     declared.setdefault("deleting", being_deleted)
+    declared.setdefault("failed", delete_failed)
     return ResourceType(name=name, **declared)

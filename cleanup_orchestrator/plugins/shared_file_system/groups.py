@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
+    OneByOne,
     Parts,
     ProjectDefinition,
     Resource,
     Row,
+    Use,
     Verdict,
-    foreign_use,
     linked,
     refuse,
     refused_in_use,
@@ -21,6 +23,7 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
     describe_status,
     force_delete,
     paged_list,
+    remedies,
     reset_to_error,
     rest,
     row_blocker,
@@ -104,12 +107,25 @@ def explain_security_service(connection: Connection, project: ProjectDefinition,
     )
 
 
+def _server_failed(server: Resource, project: ProjectDefinition) -> str | None:
+    """Say that a share server is in state error: a failed delete leaves it so."""
+    return "its status is error, and Manila shows no cause" if server.data.get("status") == "error" else None
+
+
+_SHARE_SERVERS = (
+    "openstack share server list --share-network {{id}}, then openstack share server set --status error SERVER and "
+    "openstack share server delete SERVER, also for a server that is not deleted automatically "
+    "(is_auto_deletable false)"
+)
+
 GROUP_SNAPSHOT = simple_type(
     "group_snapshot",
     "/share-group-snapshots",
     "share_group_snapshots",
     "share_group_snapshot",
     prepare=(reset_to_error("/share-group-snapshots"),),
+    used_by=(),
+    remedies=remedies("share group snapshot"),
     force=force_delete("/share-group-snapshots"),
     by_hand="as an admin: manila share-group-snapshot-reset-state --state error {id}, then "
     "openstack share group snapshot delete --force {id}",
@@ -126,6 +142,8 @@ SHARE_GROUP = simple_type(
     "share_groups",
     "share_group",
     prepare=(reset_to_error("/share-groups"),),
+    used_by=(Use(("shared-file-system.share", "shared-file-system.group_snapshot"), REFUSED),),
+    remedies=remedies("share group"),
     force=force_group,
     by_hand="as an admin, once it has no shares and no snapshots: openstack share group set --status error {id}, then "
     "openstack share group delete --force {id}",
@@ -146,7 +164,15 @@ SHARE_NETWORK = simple_type(
     "share_network",
     prepare=(_drop_subnets,),
     explain=explain_network,
-    used=foreign_use(explain_network),
+    changed="updated_at",
+    remedies=remedies("share network", _SHARE_SERVERS),
+    used_by=(
+        Use(
+            ("shared-file-system.share", "shared-file-system.share_group"),
+            REFUSED,
+            OneByOne(explain_network),  # before its subnets are removed
+        ),
+    ),
     after=("share", "share_group"),
     needed_by=(("share", linked(rest("/shares/{id}"))), ("share_group", linked(rest("/share-groups/{id}")))),
     created="created_at",
@@ -165,7 +191,11 @@ SHARE_SERVER = simple_type(
     list=rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"}),
     all_projects=rest("/share-servers", key="share_servers"),
     title="id",
+    changed="updated_at",
+    failed=_server_failed,
+    remedies=remedies("share server", "openstack {0} set --status error {{id}}, then openstack {0} delete {{id}}"),
     deleted_with=("share_network",),
+    used_by=(),
     after=("share_network",),
     describe=describe_status,
     source="GET /v2/share-servers?project_id=X; manila api/v2/share_servers.py, share/manager.py",
@@ -180,6 +210,7 @@ SECURITY_SERVICE = simple_type(
     list=_security_services,
     all_projects="Manila lists only the first thousand of them: the list has no pages",
     explain=explain_security_service,
+    used_by=(Use(("shared-file-system.share_network",), REFUSED, foresee=OneByOne(explain_security_service)),),
     after=("share_network",),
     needed_by=(("share_network", refused_in_use),),
     created="created_at",

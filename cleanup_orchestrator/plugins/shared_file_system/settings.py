@@ -64,6 +64,7 @@ _QUOTAS = "Manila shows the quotas of one project at a time"
 
 TYPE_ACCESS = ResourceType(
     name="type_access",
+    used_by=(),
     all_projects=_ACCESS,
     list=_access(
         _TYPES,
@@ -81,6 +82,7 @@ TYPE_ACCESS = ResourceType(
 
 GROUP_TYPE_ACCESS = ResourceType(
     name="group_type_access",
+    used_by=(),
     all_projects=_ACCESS,
     list=_access(
         _GROUP_TYPES,
@@ -101,6 +103,7 @@ GROUP_TYPE_ACCESS = ResourceType(
 
 TYPE_QUOTA = ResourceType(
     name="type_quota",
+    used_by=(),
     list=_type_quotas,
     all_projects=_QUOTAS,
     delete=rest("/quota-sets/{project_id}", method="DELETE", query={"share_type": "{id}"}),
@@ -112,6 +115,7 @@ TYPE_QUOTA = ResourceType(
 
 QUOTA = ResourceType(
     name="quota",
+    used_by=(),
     list=_quota,
     all_projects=_QUOTAS,
     delete=rest("/quota-sets/{project_id}", method="DELETE"),

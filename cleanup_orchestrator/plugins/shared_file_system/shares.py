@@ -7,29 +7,35 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     GIB,
+    REFUSED,
     Action,
     NeededBy,
     Needs,
+    OneByOne,
     Parts,
     ProjectDefinition,
     Resource,
     Rest,
     Row,
+    Use,
     Verdict,
     exceptions,
     refused_in_use,
     show_leftover,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.shared_file_system.clients import clients_of_others
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     BACKUPS,
     EXPERIMENTAL,
     LOCKS,
     TRANSFERS,
+    being_deleted,
     describe_status,
     force_delete,
     owner_of,
     paged_list,
+    remedies,
     reset_to_error,
     rest,
     row_blocker,
@@ -37,6 +43,7 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
     since,
     wrong_status,
 )
+from cleanup_orchestrator.plugins.shared_file_system.migrations import end_migration, end_transfer
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -50,7 +57,35 @@ def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
     for soft_deleted in ("false", "true"):
         query = {"all_tenants": "1", "project_id": "{project_id}", "is_soft_deleted": soft_deleted}
         pages = paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query)
-        yield from pages.rows(connection, project)
+        for row in pages.rows(connection, project):
+            yield _aged(connection, project, row, rest(f"/shares/{row['id']}/instances", key="share_instances"))
+
+
+_CHANGED = "_changed"  # added to listed rows; no attribute of Manila begins with an underscore
+
+
+def _aged(connection: Connection, project: ProjectDefinition, row: Row, instances: Rest) -> Row:
+    """Return the row of what Manila deletes with the time at which one of its instances changed last.
+
+    The row itself has no such time. Other rows are returned as they are.
+
+    :param instances: lists the instances of the row
+    """
+    if being_deleted(Resource(str(row["id"]), "", None, row), project) is None:
+        return row
+    try:
+        times = [str(one["updated_at"]) for one in instances.rows(connection, project) if one.get("updated_at")]
+    except exceptions.NotFoundException:  # it is gone
+        return row
+    return {**row, _CHANGED: max(times)} if times else row
+
+
+def _snapshots(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's snapshots."""
+    pages = paged_list("/snapshots/detail", "snapshots", all_tenants="1", project_id="{project_id}")
+    for row in pages.rows(connection, project):
+        query = {"snapshot_id": str(row["id"])}
+        yield _aged(connection, project, row, rest("/snapshot-instances/detail", key="snapshot_instances", query=query))
 
 
 def _all_shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -221,6 +256,15 @@ def _access_to_snapshot(connection: Connection, project: ProjectDefinition, snap
 
 _SHARES_OWNER = "it shows no owner: it is that of its share"
 
+
+def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
+    """Reset a backup to error, also while it is busy, and delete it. Manila forces no delete of a backup."""
+    body = {"reset_status": {"status": "error"}}
+    reset = rest("/share-backups/{id}/action", BACKUPS, method="POST", headers=EXPERIMENTAL, body=body)
+    reset.call(connection, project, backup)
+    rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL).call(connection, project, backup)
+
+
 _ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)
 _ONE_REPLICA = rest("/share-replicas/{id}", key="share_replica")
 _OF_TRANSFER = of_share(rest("/share-transfers/{id}", TRANSFERS, key="transfer"), "resource_id")
@@ -235,6 +279,7 @@ RESOURCE_LOCK = simple_type(
     list=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", project_id="{project_id}"),
     all_projects=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1"),
     title="lock_reason",
+    used_by=(),
     available=since(LOCKS),
     after=("compute.server",),
     created="created_at",
@@ -256,6 +301,7 @@ TRANSFER = simple_type(
         "/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true", source_project_id="{project_id}"
     ),
     owner="source_project_id",
+    used_by=(),
     all_projects=paged_list("/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true"),
     available=since(TRANSFERS),
     created="created_at",
@@ -278,6 +324,11 @@ BACKUP = simple_type(
     delete=rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL),
     available=since(BACKUPS),
     prepare=(reset_to_error("/share-backups", BACKUPS),),
+    used_by=(),
+    changed="updated_at",
+    force=force_backup,
+    by_hand="as an admin: openstack share backup set --status error {id}, then openstack share backup delete {id}",
+    remedies=remedies("share backup"),
     describe=describe_status,
     after=("transfer",),
     needed_by=(("transfer", _OF_TRANSFER),),
@@ -296,8 +347,15 @@ REPLICA = simple_type(
     "share_replicas",
     "share_replica",
     list=_replicas,
+    used_by=(),
     all_projects=_SHARES_OWNER,
     show=_with_owner(_ONE_REPLICA),
+    prepare=(reset_to_error("/share-replicas"),),
+    changed="updated_at",
+    force=force_delete("/share-replicas"),
+    by_hand="as an admin: openstack share replica set --status error {id}, then openstack share replica delete --force "
+    "{id}",
+    remedies=remedies("share replica"),
     describe=describe_status,
     after=("transfer", "backup"),
     needed_by=(("transfer", _OF_TRANSFER), ("backup", _OF_BACKUP)),
@@ -314,7 +372,11 @@ SNAPSHOT = simple_type(
     "/snapshots",
     "snapshots",
     "snapshot",
+    list=_snapshots,
+    changed=_CHANGED,
     prepare=(reset_to_error("/snapshots"),),
+    used_by=(),
+    remedies=remedies("share snapshot"),
     force=force_delete("/snapshots"),
     by_hand="as an admin: openstack share snapshot set --status error {id}, then "
     "openstack share snapshot delete --force {id}",
@@ -340,7 +402,23 @@ SHARE = simple_type(
     all_projects=_all_shares,
     delete=_delete_share,
     protect=(public,),
-    prepare=(reset_to_error("/shares"),),
+    used_by=(
+        Use(
+            ("network.port", "network.floating_ip"),
+            "takes the files from the client at that address, which an access rule names",
+            OneByOne(clients_of_others),
+        ),
+        Use(("shared-file-system.snapshot", "shared-file-system.resource_lock"), REFUSED),
+        Use(
+            ("shared-file-system.access_rule",),
+            "takes the files from the client",
+            unseen="rules for users, certificates, ranges of addresses and networks that are not shared do not say "
+            "whose the client is",
+        ),
+    ),
+    changed=_CHANGED,
+    prepare=(reset_to_error("/shares"), end_migration, end_transfer),
+    remedies=remedies("share"),
     force=force_delete("/shares"),
     by_hand="as an admin: openstack share set --status error {id}, then openstack share delete --force {id}",
     explain=explain_share,
@@ -362,5 +440,6 @@ SHARE = simple_type(
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
     note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "
     "owner filter, and is not used. For a share in a group, Manila requires the group's id with the delete. 403 "
-    "means a wrong state, a lock, or a resource that depends on the share: it is named.",
+    "means a wrong state, a lock, or a resource that depends on the share: it is named. A task state that no migration "
+    "is behind is reset, and so is the status of a share that awaits a transfer which does not exist.",
 )

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
+    REFUSED,
     Action,
     Explain,
+    OneByOne,
     ProjectDefinition,
     Reason,
     Refused,
@@ -16,10 +18,9 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Token,
+    Use,
     Verdict,
     blocker,
-    foreign_use,
-    refuse,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.workflow.executions import EVENT_TRIGGERS
@@ -57,11 +58,6 @@ def _shared(connection: Connection, project: ProjectDefinition, workflow: Resour
     return None
 
 
-def _refuse_shared(connection: Connection, project: ProjectDefinition, workflow: Resource) -> None:
-    """Refuse a workflow that other projects have accepted, or may have accepted."""
-    refuse(_shared(connection, project, workflow))
-
-
 def _triggers(connection: Connection, project: ProjectDefinition, workflow: Resource) -> Verdict | None:
     """Name the triggers, of any project, that start a workflow."""
     crons = pages("cron_triggers", "name", **ALL, workflow_id=workflow.id)
@@ -86,9 +82,16 @@ WORKFLOW = ResourceType(
     show=Rest(TYPE, "/workflows/{id}", query=_NAMESPACE),
     delete=Rest(TYPE, "/workflows/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
-    prepare=(_refuse_shared,),
     explain=_triggers,
-    used=foreign_use(_shared, _triggers),
+    used_by=(
+        Use(
+            (f"{TYPE}.member",),
+            "takes the workflow from the projects that have accepted it",
+            OneByOne(_shared),
+            option="delete_shared_definitions",
+        ),
+        Use((f"{TYPE}.cron_trigger", f"{TYPE}.event_trigger"), REFUSED, foresee=OneByOne(_triggers)),
+    ),
     tags="tags",
     after=("cron_trigger", "event_trigger", "execution", "action"),
     token=Token.PROJECT,
@@ -125,6 +128,7 @@ def _actions(of_all: bool) -> Callable[[Connection, ProjectDefinition], Iterator
 
 ACTION = ResourceType(
     name="action",
+    used_by=(),
     list=_actions(of_all=False),
     all_projects=_actions(of_all=True),
     show=show_named("actions", "namespace", "tags"),
@@ -163,7 +167,6 @@ def _namesakes(collection: str) -> Explain:
 
 def _delete_named(collection: str, table: str, query: Mapping[str, str]) -> Action:
     call = Rest(TYPE, f"/{collection}/{{row[name]}}", method="DELETE", query=query)
-    check = _namesakes(collection)
 
     def delete(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Delete a resource by its name, with a token of the project, unless that deletes another project's.
@@ -177,7 +180,6 @@ def _delete_named(collection: str, table: str, query: Mapping[str, str]) -> Acti
         if resource.name in ("", ".", "..") or "/" in resource.name:
             text = f"Mistral deletes it by name, and no address can have this name: {by_hand}"
             raise Refused(Verdict(Reason.NOT_SUPPORTED, text))
-        refuse(check(connection, project, resource))
         call.call(connection, project, resource)
 
     return delete
@@ -194,7 +196,13 @@ def _named(name: str, table: str, *fields: str, **declared: Any) -> ResourceType
         show=show_named(collection, *fields),
         delete=_delete_named(collection, table, _NAMESPACE if "namespace" in fields else {}),
         protect=(_protect_public,),
-        used=foreign_use(_namesakes(collection)),
+        used_by=(
+            Use(
+                (f"{TYPE}.{name}",),
+                "deletes the public one of the same name",
+                OneByOne(_namesakes(collection)),
+            ),
+        ),
         by_hand=f"as an admin of Mistral's database: delete the row with the id {{id}} in the table {table}",
         created="created_at",
         parts=(),
@@ -251,15 +259,11 @@ def _others(connection: Connection, project: ProjectDefinition, source: Resource
     return verdict_naming(project, "deleting it would delete", found)
 
 
-def _refuse_others(connection: Connection, project: ProjectDefinition, source: Resource) -> None:
-    """Refuse a code source with which dynamic actions are deleted that must not be."""
-    refuse(_others(connection, project, source))
-
-
 _ADMINS = "By default only an admin can create one, for the project of the token."
 
 DYNAMIC_ACTION = ResourceType(
     name="dynamic_action",
+    used_by=(),
     list=by_time("dynamic_actions", *_DYNAMIC, **ALL, **OWN),
     all_projects=_ALL_DYNAMIC,
     show=Rest(TYPE, "/dynamic_actions/{id}", query=_NAMESPACE),
@@ -284,8 +288,7 @@ CODE_SOURCE = ResourceType(
     show=Rest(TYPE, "/code_sources/{id}", query=_NAMESPACE),
     delete=Rest(TYPE, "/code_sources/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
-    prepare=(_refuse_others,),
-    used=foreign_use(_others),
+    used_by=(Use((f"{TYPE}.dynamic_action",), "deletes the dynamic action", OneByOne(_others)),),
     after=("execution",),
     created="created_at",
     parts=(),

@@ -27,6 +27,7 @@ _TRIGGERED = ("name", "workflow_id", "workflow_name")
 
 CRON_TRIGGER = ResourceType(
     name="cron_trigger",
+    used_by=(),
     list=pages("cron_triggers", *_TRIGGERED, **ALL, **OWN),
     all_projects=pages("cron_triggers", *_TRIGGERED, **ALL),
     show=Rest(TYPE, "/cron_triggers/{id}"),
@@ -43,6 +44,7 @@ EVENT_TRIGGERS = pages("event_triggers", "name", "workflow_id", **ALL)
 
 EVENT_TRIGGER = ResourceType(
     name="event_trigger",
+    used_by=(),
     list=EVENT_TRIGGERS,
     all_projects=EVENT_TRIGGERS,
     show=Rest(TYPE, "/event_triggers/{id}"),
@@ -72,6 +74,7 @@ _EXECUTED = ("workflow_name", "state", "task_execution_id", "updated_at")
 
 EXECUTION = ResourceType(
     name="execution",
+    used_by=(),
     list=pages("executions", *_EXECUTED, **ALL, **OWN),
     all_projects=pages("executions", *_EXECUTED, **ALL),
     show=Rest(TYPE, "/executions/{id}"),
@@ -136,6 +139,7 @@ def _delete_action_execution(connection: Connection, project: ProjectDefinition,
 
 ACTION_EXECUTION = ResourceType(
     name="action_execution",
+    used_by=(),
     list=_ad_hoc,
     all_projects=_ad_hoc,
     show=Rest(TYPE, "/action_executions/{id}"),

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from oslo_log import log
 
 from cleanup_orchestrator import errors
+from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rounds import refused_token
 from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
@@ -25,7 +27,7 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.guard import WriteGuard
-from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
+from cleanup_orchestrator.worker.sweep.context import OtherType, RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 
 if TYPE_CHECKING:
@@ -202,7 +204,9 @@ class StepContext:
         if type_.token.scoped:
             if gone:
                 raise errors.ProjectGone(_not_listed(type_))
-            if refused := refused_token(self.deletion, self.store.steps(self.deletion.id)):
+            # A step that was refused once asks Keystone again: the refusal may have been passing.
+            again = self.step.reason == Reason.NO_PROJECT_TOKEN and not self.step.seen_twice
+            if not again and (refused := refused_token(self.deletion, self.store.steps(self.deletion.id))):
                 raise errors.NoProjectToken(refused)
             own = self.clouds.project_session(self.deletion.project_id, guard)  # no other token of a disabled project
             member = type_.token is Token.MEMBER and not self.deletion.dry_run and self.worker.conf.janitor.secret
@@ -264,7 +268,20 @@ class StepContext:
             self.worker.conf.worker.most_listed,
             self.step.name,
             self.deletion.selection,
+            protection.ignored_uses(self.worker.conf),
+            functools.partial(self._other_type, project),
         )
+
+    def _other_type(self, project: ProjectDefinition, name: str) -> OtherType | None:
+        """Return a type by its full name, with what its checks need; ``None``: no plugin declares it."""
+        service, _, own = name.rpartition(".")
+        try:
+            type_ = self.worker.registry.find(service, own).for_missing_project(project.gone)
+        except KeyError:
+            return None
+        connection = self.clouds.connection(self.session(type_, read_only, project.gone), self.step.region)
+        options = self.worker.registry.options(self.worker.conf, service)
+        return OtherType(name, type_, connection, dataclasses.replace(project, options=options))
 
     @property
     def stops_resources(self) -> bool:

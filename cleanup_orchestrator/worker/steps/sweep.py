@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from oslo_log import log
 
 from cleanup_orchestrator.cloud import protection, protocol_options
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
@@ -20,8 +23,9 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
-from cleanup_orchestrator.worker.sweep import cycles, listing
+from cleanup_orchestrator.worker.sweep import accepted, cycles, listing, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
+from cleanup_orchestrator.worker.sweep.accepted import History
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
@@ -29,6 +33,8 @@ from cleanup_orchestrator.worker.sweep.needed import MOST, needed_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+LOG = log.getLogger(__name__)
 
 #: Reasons of leftovers that a delete was tried of, or that something needs.
 REFUSALS = frozenset(Reason) - {Reason.PRESENT, Reason.QUEUED, Reason.NOT_SELECTED, Reason.ON_HOLD, Reason.STOPPED}
@@ -62,7 +68,22 @@ class Sweep(StepRunner):
 
     def run(self) -> StepResult:
         """List the resources, and delete them if the round is for that; name the projects of what blocks them."""
-        return self.worker.others.name_in(self._swept(), self.deletion.project_id, self.context.projects)
+        result = self._swept()
+        if result.reason == Reason.UNREACHABLE:
+            result = self._with_missing_endpoint(result)
+        if result.outcome is Outcome.UNKNOWN and not result.remedy:
+            type_, project = self.context.resource_type(), self.context.definition()
+            result = dataclasses.replace(result, remedy=type_.remedy_for(result.reason, project))
+        return self.worker.others.name_in(result, self.deletion.project_id, self.context.projects)
+
+    def _with_missing_endpoint(self, result: StepResult) -> StepResult:
+        """Return the result of a service that was not reached, which says so if no token has its endpoint."""
+        try:
+            why = self.context.clouds.why_no_endpoint(self.step.service, self.step.region)
+        except Exception as error:
+            LOG.debug("%s: Keystone does not say whether there is an endpoint: %s", self.step.name, error)
+            return result
+        return dataclasses.replace(result, reason=str(Reason.NO_ENDPOINT), message=why) if why else result
 
     def _swept(self) -> StepResult:
         context = self.context
@@ -100,14 +121,15 @@ class Sweep(StepRunner):
 
     def _list(self, sweep: SweepContext) -> StepResult:
         """List the resources and change nothing."""
+        foresees = self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf)
         found = listing.inventory(
             sweep,
             each_kept=self.deletion.dry_run,
             # A plan says what a cascade would refuse to delete for the sake of other projects.
-            find_users=self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf),
+            find_users=functools.partial(uses.foreseen, sweep) if foresees else None,
         )
         result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
-        return self.with_lien(result, complete=not found.more)
+        return self.with_lien(_with_doubt(sweep, result), complete=not found.more)
 
     def _delete(self, sweep: SweepContext) -> StepResult:
         """List the resources, delete them, and list again."""
@@ -116,8 +138,7 @@ class Sweep(StepRunner):
         if forced and self.step.forcing:
             left = self._left(options.most_listed)
             self._stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
-        if self.step.outcome is Outcome.LEFTOVERS:
-            self._announced = self._announced_before(options.most_listed)
+        history = self._history(options)
         # There are few project settings, and after the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
         how = sweep_deleting.DeleteOptions(
@@ -129,24 +150,25 @@ class Sweep(StepRunner):
             self._janitor,
             lambda: self._needs(sweep),
             self._announced,
+            history,
         )
         result = sweep_deleting.delete(sweep, how)
         result = cycles.with_cycles(result, self.step.name, sweep.project.id, self._left_of)
         if (
             forced or sweep.project.gone
         ):  # a leftover may be abandoned, or stay: then the report says all that is known of it
-            leftovers = tuple(_with_remedy(sweep.type, sweep.project, one) for one in result.leftovers)
+            leftovers = tuple(_with_remedy(sweep.type, sweep.project, one, forced) for one in result.leftovers)
             result = dataclasses.replace(result, leftovers=leftovers)
         return self.with_lien(result, complete=False)
 
-    def _needs(self, sweep: SweepContext) -> FindsUsers:
+    def _needs(self, sweep: SweepContext) -> FindsUsers | None:
         """Return a function that says which leftover of another type needs a resource.
 
         The lock on the project keeps other types from getting new resources. So what their latest lists in this round
         had is all that there may be. What was abandoned by force stays, and what it needs is deleted.
         """
         if not self.step.needed_by:
-            return lambda _resource: None
+            return None
         registry = self.context.registry
         service = registry.services[self.step.service]
         left: dict[str, set[str] | None] = {}
@@ -265,11 +287,14 @@ class Sweep(StepRunner):
         left = tuple(before.get(one.id, one) if one.reason is Reason.PRESENT else one for one in listed.leftovers)
         return listing.with_leftovers(listed, left)
 
-    def _left(self, most: int) -> list[Leftover]:
-        """Return what the attempt before this one left."""
+    def _left(self, most: int, **filters: Any) -> list[Leftover]:
+        """Return what the attempt before this one left.
+
+        :param filters: of :meth:`Leftovers.page`
+        """
         step = self.step
         rows = self.context.store.leftovers(
-            self.deletion.id, most, region=step.region, service=step.service, type=step.type
+            self.deletion.id, most, region=step.region, service=step.service, type=step.type, **filters
         )
         return [row.leftover for row in rows]
 
@@ -281,21 +306,53 @@ class Sweep(StepRunner):
         )
         return [row.leftover for row in rows]
 
-    def _announced_before(self, most: int) -> frozenset[str]:
-        """Return the ids of what the attempt before this one tried to delete, and left."""
-        step = self.step
-        rows = self.context.store.leftovers(
-            self.deletion.id, most, region=step.region, service=step.service, type=step.type, announced=True
+    def _history(self, options: Any) -> History:
+        """Return what is on record of accepted deletes; note what the attempt before this one tried, and left."""
+        step, store = self.step, self.context.store
+        if step.outcome not in (Outcome.LEFTOVERS, Outcome.UNKNOWN):
+            return History(now=step.started_at, patience=options.deleting_patience)
+        deleting: dict[str, bool] = {}
+        if step.outcome is Outcome.LEFTOVERS:
+            tried = self._left(options.most_listed, announced=True)
+            self._announced = frozenset(one.id for one in tried)
+            deleting = {one.id: True for one in tried if _is_going(one)}
+            if step.reason in _GOING:  # the delete of some may have been requested by others
+                others = self._left(accepted.MOST, reasons=_GOING, announced=False)
+                deleting.update((one.id, False) for one in others if _is_going(one))
+        return History(
+            store.deletes(step.id), deleting, step.finished_at, step.started_at, float(options.deleting_patience)
         )
-        return frozenset(row.leftover.id for row in rows)
 
 
-def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover) -> Leftover:
-    """Return a leftover with its owner and with what a person can do about it."""
+def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover, forced: bool) -> Leftover:
+    """Return a leftover with its owner, and with how a person removes it if it may be abandoned or must stay."""
     owner = "" if leftover.reason is Reason.OWNER_UNKNOWN else project.id
-    return dataclasses.replace(leftover, owner=owner, remedy=type_.remedy(leftover.id, project))
+    stays = forced or leftover.reason is Reason.PROJECT_GONE
+    return dataclasses.replace(
+        leftover, owner=owner, remedy=type_.remedy(leftover.id, project) if stays else leftover.remedy
+    )
+
+
+#: Reasons of leftovers whose delete a service has accepted.
+_GOING = frozenset({Reason.DELETING, Reason.STUCK})
+
+
+def _is_going(leftover: Leftover) -> bool:
+    """Whether its service deletes a leftover; one that names blockers only waits for others that are being deleted."""
+    return leftover.reason in _GOING and not leftover.blocked_by
 
 
 def _is_lost(leftover: Leftover) -> bool:
     """Whether a leftover cannot be deleted because the project is gone."""
     return leftover.reason is Reason.PROJECT_GONE
+
+
+def _with_doubt(sweep: SweepContext, result: StepResult) -> StepResult:
+    """Return the result of an empty list, which says whether the list may have missed resources."""
+    if sweep.type.may_miss is None or result.outcome is not Outcome.CLEAR:
+        return result
+    try:
+        message = sweep.type.may_miss(sweep.connection, sweep.project)
+    except Exception as error:  # it is not known whether the list was complete
+        return listing.unknown(error)
+    return dataclasses.replace(result, message=message) if message else result

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.errors import BadAnswer, ListChanged, classify
 from cleanup_orchestrator.plugins import admin
 from cleanup_orchestrator.plugins.base import (
     Action,
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
+#: How often one list is read from its beginning, if a page after the first row is refused.
+ATTEMPTS = 3
+
+
 def list_resources(type_: ResourceType, connection: Connection, project: ProjectDefinition) -> Iterator[Resource]:
     """Yield all resources that the service lists, of any owner, page by page.
 
@@ -31,10 +35,38 @@ def list_resources(type_: ResourceType, connection: Connection, project: Project
 
     :raises Exception: the list call fails, or its answer is malformed
     """
-    if not is_available(type_, connection, project):
-        return
-    for row in _rows(type_, connection, project):
-        yield type_.resource(row, project)
+    if is_available(type_, connection, project):
+        yield from list_available(type_, connection, project)
+
+
+def list_available(
+    type_: ResourceType, connection: Connection, project: ProjectDefinition, again: Callable[[], None] = lambda: None
+) -> Iterator[Resource]:
+    """Yield all resources of a type that the service has; see :func:`list_resources`.
+
+    A page begins after a row. If that row is gone by then, Neutron and Cinder answer 404, and Nova, Neutron and Octavia
+    400. That says nothing about the type, and the pages after it are missing. Then the list is read again from its
+    beginning, so that rows may repeat.
+
+    :param again: called when the list is read again
+    :raises ListChanged: it had to be read again too often
+    """
+    message = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            again()
+        begun = False
+        try:
+            for row in _rows(type_, connection, project):
+                begun = True
+                yield type_.resource(row, project)
+            return
+        except Exception as error:
+            failure = classify(error)
+            if not begun or failure.status not in (400, 404):
+                raise
+            message = failure.message
+    raise ListChanged(f"a page of the list of {type_.name} was refused {ATTEMPTS} times, after others: {message}")
 
 
 def is_available(type_: ResourceType, connection: Connection, project: ProjectDefinition) -> bool:

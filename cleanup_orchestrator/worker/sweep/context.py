@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
@@ -33,6 +33,20 @@ class RelatedType:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class OtherType:
+    """A type of which resources are deleted with those of the swept type; see ``ResourceType.contains``."""
+
+    name: str  #: with its service
+    type: ResourceType
+    connection: Connection  #: makes no write call
+    project: ProjectDefinition  #: with the options of the other type's service
+
+
+#: Returns a type by its full name; ``None``: no plugin declares it.
+FindsType = Callable[[str], OtherType | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SweepContext:
     """One resource type of one project in one region, and the rules of its sweep."""
 
@@ -45,6 +59,8 @@ class SweepContext:
     most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete
     name: str = ""  #: the type's name with its service
     selection: Selection = EVERYTHING  #: of a deletion that keeps its project
+    ignored_uses: frozenset[str] = frozenset()  #: of ``[protection] ignored_uses``
+    find_type: FindsType = lambda _name: None  #: for ``ResourceType.contains``
 
     @property
     def type_selected(self) -> bool:

@@ -14,27 +14,31 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cleanup_orchestrator.core import references
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
-from cleanup_orchestrator.errors import CleanupError, Failure, NoJanitor, OnHold, Stopped, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
-from cleanup_orchestrator.worker.sweep.calls import act, describe, show
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, OnHold, Stopped, WriteRefused, classify
+from cleanup_orchestrator.plugins.base import Resource, Verdict
+from cleanup_orchestrator.worker.sweep import uses
+from cleanup_orchestrator.worker.sweep.accepted import Accepted, History
+from cleanup_orchestrator.worker.sweep.calls import describe
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.listing import (
+    CHUNK,
     FindsUsers,
     Listing,
     incomplete,
     informational,
+    remedy_of,
     result_of,
     scan,
     unknown,
 )
+from cleanup_orchestrator.worker.sweep.one_delete import Janitor, Missing, delete_one
 from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, waiting, with_cycle_members
-from cleanup_orchestrator.worker.sweep.selecting import changed
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -42,24 +46,15 @@ if TYPE_CHECKING:
 #: Receives the resources that are about to be deleted, before the first call. Writes the intent into the journal.
 RecordIntent = Callable[[Sequence[Resource]], None]
 
-#: Returns a connection with the janitor's token for the project; raises ``NoJanitor`` when there is none.
-Janitor: TypeAlias = "Callable[[], Connection]"
-
 #: Resources that one sweep deletes at most. These are in memory as listed, with several kilobytes each; of all others
 #: only the leftover is.
 MOST_DELETED = 3000
 
 #: Returns a function that says which leftover of another type needs a resource.
-FindsNeeds: TypeAlias = Callable[[], FindsUsers]
-
-#: Resources whose intent is recorded together, right before their deletes.
-_CHUNK = 100
+FindsNeeds: TypeAlias = Callable[[], FindsUsers | None]
 
 #: Why a resource is left that was not tried.
 _QUEUED = "it is queued"
-
-#: Verdict on a resource that is gone when its delete is made. No leftover ever has it.
-_MISSING = Verdict(Reason.PRESENT, "gone already")
 
 
 def no_janitor() -> Connection:
@@ -80,8 +75,9 @@ class DeleteOptions:
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
     stuck: Collection[str] = ()  #: ids that an ordinary delete has left: the type's ``force`` is used on these
     janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
-    needs: FindsNeeds = lambda: lambda _resource: None  #: see ``worker.sweep.needed``
+    needs: FindsNeeds = lambda: None  #: see ``worker.sweep.needed``
     announced: Collection[str] = ()  #: ids whose intent an earlier attempt has written into the journal
+    history: History = dataclasses.field(default_factory=History)  #: what is known of accepted deletes
 
 
 def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> StepResult:
@@ -99,7 +95,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     found: dict[str, Leftover] = {}
     batch: list[Resource] = []
     going: dict[str, Verdict] = {}
-    referred = References(context)
+    referred, accepted = References(context), Accepted(context, options.history)
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
@@ -108,8 +104,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
             resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced, size=size
         )
         referred.add(resource)
+        accepted.count_failure(resource)
         if (verdict := _going(context, resource)) and resource.id not in options.stuck:
-            going[resource.id] = verdict
+            verdict = accepted.judged(resource, verdict)
+            going[resource.id] = dataclasses.replace(verdict, remedy=remedy_of(context, resource, verdict))
         elif len(batch) < MOST_DELETED:
             batch.append(resource)
         elif options.attempt > 1 and (place := chance.randrange(len(found))) < MOST_DELETED:
@@ -125,24 +123,28 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         return _nothing_to_delete(context, first, found.values(), options.announced)
     order = referred.order(found)
     if order.levels and going:
-        behind = waiting(context, order, going, found)
-        going.update((id_, verdict) for id_, verdict in behind.items() if id_ not in options.stuck)
+        moving = [id_ for id_, verdict in going.items() if verdict.reason is Reason.DELETING]
+        behind = waiting(context, order, moving, found)
+        going.update((id_, why) for id_, why in behind.items() if id_ not in options.stuck and id_ not in going)
     if needed := referred.needed(context, found, first.blocked):
         going.update((id_, verdict) for id_, verdict in needed.items() if id_ not in options.stuck)
     if going:
         batch = [resource for resource in batch if resource.id not in going]
     if len(going) == len(found):  # a poll: one listing is enough
         said = [
-            dataclasses.replace(found[id_], reason=why.reason, message=why.message, blocked_by=why.blocked_by)
+            dataclasses.replace(
+                found[id_], reason=why.reason, message=why.message, blocked_by=why.blocked_by, remedy=why.remedy
+            )
             for id_, why in going.items()
         ]
-        return _without_deletes(context, first, said, options.announced)
+        result = _without_deletes(context, first, said, options.announced)
+        return dataclasses.replace(result, deletes=accepted.left(said))
     if options.attempt > 1:
         chance.shuffle(batch)
     if order.levels:
         tried = {resource.id for resource in batch}
         batch = arranged(order, batch, [id_ for id_ in found if id_ not in tried and id_ not in going])
-    attempt, on_hold = _Attempt(context, exclusions, options, needs, order), ""
+    attempt, on_hold = _Attempt(context, exclusions, options, needs, order, accepted), ""
     attempt.tried.update(going)
     attempt.refused.update(going)
     if type_.deleted_with:
@@ -189,6 +191,20 @@ def _without_deletes(
     return informational(result) if context.type.informational else result
 
 
+#: Begins a call with each of these arguments.
+_Begin: TypeAlias = "Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Future[Any]]]"
+
+
+def _call_here(call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Future[Any]]:
+    """Make the calls in this thread."""
+    futures = []
+    for one in arguments:
+        future: Future[Any] = Future()
+        future.set_result(call(one))
+        futures.append(future)
+    return futures
+
+
 class _Attempt:
     """The delete calls of one sweep, and what became of them."""
 
@@ -197,13 +213,15 @@ class _Attempt:
         context: SweepContext,
         exclusions: Exclusions,
         options: DeleteOptions,
-        needs: FindsUsers,
+        needs: FindsUsers | None,
         order: references.Order,
+        accepted: Accepted,
     ) -> None:
+        self.accepted = accepted
         self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
         self.tried: set[str] = set()  #: ids
         self.announced: set[str] = set(options.announced)  #: ids whose intent is in the journal
-        self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
+        self.missing: dict[str, Verdict] = {}  #: by id, of what the service did not know when the delete was made
         self.refused: dict[str, Verdict] = {}  #: by id
         self.order = order
         self._moving: dict[str, str] = {}  #: name by id of what is still there, as its service is deleting it
@@ -227,38 +245,48 @@ class _Attempt:
         threads = min(self.options.parallel, len(resources))
         if threads > 1:
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-                self._delete_chunks(resources, lambda chunk: [pool.submit(self._delete, one) for one in chunk])
+                self._delete_chunks(resources, lambda call, each: [pool.submit(call, one) for one in each])
         else:
-            self._delete_chunks(resources, self._delete_here)
+            self._delete_chunks(resources, _call_here)
         if self._stop:
             raise self._stop[0]
 
-    def _delete_chunks(
-        self, resources: Sequence[Resource], begin: Callable[[Sequence[Resource]], Iterable[Future[None]]]
-    ) -> None:
-        """Record the intent of each chunk, then begin its deletes.
+    def _delete_chunks(self, resources: Sequence[Resource], begin: _Begin) -> None:
+        """Refuse what is used of each chunk, record the intent of the others, then begin their deletes.
 
         A chunk begins while the deletes of the one before end, so that no thread waits for the slowest of a chunk.
         """
         before: Iterable[Future[None]] = ()
-        for start in range(0, len(resources), _CHUNK):
+        for start in range(0, len(resources), CHUNK):
             if self._is_over():
                 break
-            chunk = resources[start : start + _CHUNK]
-            self.options.record_intent(chunk)
+            chunk = self._without_used(resources[start : start + CHUNK], begin)
+            if chunk:
+                self.options.record_intent(chunk)
             self.announced.update(resource.id for resource in chunk)
-            deletes = begin(chunk)
+            deletes = begin(self._delete, chunk)
             for each in before:
                 each.result()
             before = deletes
         for each in before:
             each.result()
 
-    def _delete_here(self, chunk: Sequence[Resource]) -> Iterable[Future[None]]:
-        """Delete a chunk in this thread."""
-        for resource in chunk:
-            self._delete(resource)
-        return ()
+    def _without_used(self, chunk: Sequence[Resource], begin: _Begin) -> Sequence[Resource]:
+        """Return a chunk without what others use, which counts as tried and refused.
+
+        :raises Stopped: the guard withholds the calls
+        :raises WriteRefused: a hook made a write call
+        """
+        if not self.context.type.used_by and self.context.type.contains is None:
+            return chunk
+        used = uses.before_delete(
+            self.context, chunk, lambda call, parts: [future.result() for future in begin(call, parts)]
+        )
+        self.refused.update(used)
+        self.tried.update(used)
+        for id_ in used.keys() & self._answered.keys():
+            self._answered[id_].set()
+        return [resource for resource in chunk if resource.id not in used]
 
     def _is_over(self) -> bool:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
@@ -290,16 +318,20 @@ class _Attempt:
             self._moving[resource.id] = resource.name
             return
         try:
-            verdict = _delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
+            verdict = delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
         except (Stopped, WriteRefused) as error:
             self.tried.discard(resource.id)
             self._stop.append(error)
             return
-        asynchronous = self.context.type.deleting is not None
+        if verdict is None or verdict.accepted:
+            self.accepted.count(resource.id)
+        asynchronous = self.context.type.deleting is not None and not self.accepted.failed(resource.id)
+        if verdict is not None:
+            verdict = self.accepted.judged(resource, verdict)
         if (verdict is None and asynchronous) or (verdict is not None and verdict.reason is Reason.DELETING):
             self._moving[resource.id] = resource.name
-        if verdict is _MISSING:
-            self.missing.add(resource.id)
+        if isinstance(verdict, Missing):
+            self.missing[resource.id] = verdict
         elif verdict is not None:
             self.refused[resource.id] = verdict
             if verdict.reason is Reason.RATE_LIMITED:
@@ -325,7 +357,10 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
 
     def still_there(resource: Resource) -> None:
         before = found.pop(resource.id, None)
-        verdict = attempt.refused.get(resource.id) or (accepted if resource.id in attempt.tried else untried)
+        verdict = attempt.refused.get(resource.id)
+        if verdict is None and resource.id in attempt.tried:
+            verdict = attempt.accepted.judged(resource, _unanswered(attempt, resource) or accepted)
+        verdict = verdict or untried
         announced, size = resource.id in attempt.announced, type_.size_of(resource.data)
         same = before is not None and (before.name, before.announced, before.size) == (resource.name, announced, size)
         if part and verdict is untried and before and same and not type_.informational:
@@ -333,10 +368,13 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
             return
         said = describe(type_, context.project, resource) if type_.informational else verdict.message
         of_verdict = (verdict.reason, said, verdict.blocked_by)
-        there.append(Leftover(resource.id, resource.name, *of_verdict, announced=announced, size=size))
+        remedy = remedy_of(context, resource, verdict)
+        there.append(Leftover(resource.id, resource.name, *of_verdict, announced=announced, size=size, remedy=remedy))
 
     try:
         second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)
+        if second.absent:
+            raise BadAnswer("its service said that it lacks the type, after it had listed it")
     except Exception as error:
         return unknown(error, found=count + len(first.blocked))
     if attempt.order.cycles:
@@ -346,10 +384,11 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
         found.pop(id_, None)
     known: Collection[str] = found  # ids whose absence from the second listing means that they are gone
     if second.truncated:
-        known = () if type_.deleted_with else attempt.tried - attempt.missing - attempt.refused.keys()
+        known = () if type_.deleted_with else attempt.tried - attempt.missing.keys() - attempt.refused.keys()
     gone = tuple((id_, one.name) for id_, one in found.items() if id_ in known)
     unplanned = second.in_use_unplanned
     result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept, in_use_unplanned=unplanned)
+    result = dataclasses.replace(result, deletes=attempt.accepted.left(left))
     if second.truncated:
         result = incomplete(context, result)
     if on_hold and left:
@@ -365,75 +404,12 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     return result
 
 
-def _delete_one(
-    context: SweepContext, exclusions: Exclusions, resource: Resource, forced: bool, janitor: Janitor
-) -> Verdict | None:
-    """Delete one resource; return why not.
+def _unanswered(attempt: _Attempt, resource: Resource) -> Verdict | None:
+    """Return the verdict on a listed resource that its service did not know when its delete was made, if it is one.
 
-    :returns: ``None``: the delete was accepted; :data:`_MISSING`: its service does not know it
-    :raises Stopped: the guard withholds the write
-    :raises WriteRefused: the guard refuses the write
+    A list may lag behind a delete that was accepted before. Without one, the resource is there, and no call reaches it.
     """
-    type_, connection, project = context.type, context.connection, context.project
-    called: Action | None = type_.show
-    last = type_.force if forced and type_.force is not None else type_.delete
-    prepare = () if last is type_.force else type_.prepare
-    assert last is not None
-    current = resource
-    try:
-        if type_.show is not None:
-            current = show(type_, connection, project, resource)
-            if current.id != resource.id or current.owner != project.id:
-                owner = "another project" if current.owner else "no project"
-                return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: not deleted")
-            # It may have been shared, marked, or taken into use by its service, since it was listed.
-            if why := exclusions.protected(current):
-                return Verdict(Reason.PROTECTED, why)
-        called = None
-        if verdict := changed(context, resource.data, current):
-            return verdict
-        deleting = connection
-        if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
-            called = None
-            deleting = janitor()  # before anything is changed: without it, this resource cannot be deleted
-        for action in prepare:
-            called = action
-            act(action, connection, project, resource)
-        called = last
-        try:
-            act(last, deleting, project, resource)
-        except (Stopped, WriteRefused, Refused):
-            raise
-        except Exception as error:
-            if type_.unblock is None or not type_.unblock(connection, deleting, project, resource, error):
-                raise
-            act(last, deleting, project, resource)
-    except (Stopped, WriteRefused):
-        raise
-    except Refused as refused:
-        return refused.verdict
-    except Exception as error:
-        failure = classify(error)
-        if called is None:
-            return Verdict(failure.reason, failure.message)
-        # A 404 of a preparing call says nothing about the resource. Otherwise the second listing decides.
-        if failure.status in (404, 410) and called in (type_.show, last):
-            return _MISSING
-        return _explain(context, resource, failure)
-    return None
-
-
-def _explain(context: SweepContext, resource: Resource, failure: Failure) -> Verdict:
-    """Return why a delete was refused, with the blocking resources if known."""
-    explain = context.type.explain
-    if explain is not None:
-        try:
-            verdict = explain(context.connection, context.project, resource)
-        except (Stopped, WriteRefused):
-            raise
-        except Exception as error:
-            message = f"{failure.message} (the cause could not be read: {classify(error).message})"
-            return Verdict(failure.reason, message)
-        if verdict is not None:
-            return verdict
-    return Verdict(failure.reason, failure.message)
+    missing = attempt.missing.get(resource.id)
+    if missing is None or not attempt.accepted.was_asked_before(resource.id):
+        return missing
+    return Verdict(Reason.DELETING, f"the delete was accepted; {missing.message}")

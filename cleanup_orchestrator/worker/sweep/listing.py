@@ -5,15 +5,16 @@ It changes nothing.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cleanup_orchestrator.core.plans import digest
-from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, UNNAMED, Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
-from cleanup_orchestrator.errors import BadAnswer, classify
+from cleanup_orchestrator.errors import BadAnswer, UnreadUse, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
-from cleanup_orchestrator.worker.sweep.calls import describe, list_resources
+from cleanup_orchestrator.worker.sweep.calls import describe, is_available, list_available
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 
@@ -29,8 +30,11 @@ _MERELY_THERE = frozenset({Reason.PRESENT, Reason.QUEUED})
 #: Reasons whose messages are of single resources, and say nothing of their type.
 _WITHOUT_MESSAGE = frozenset({Reason.PRESENT, Reason.NOT_SELECTED})
 
-#: Returns who else uses a resource; ``None`` if no other user is known.
-FindsUsers = Callable[[Resource], Verdict | None]
+#: Returns a verdict, by id, on each of the resources that others use.
+FindsUsers = Callable[[Sequence[Resource]], Mapping[str, Verdict]]
+
+#: Resources whose users are asked for together.
+CHUNK = 100
 
 
 @dataclasses.dataclass(slots=True)
@@ -45,31 +49,33 @@ class Listing:
     in_use_unplanned: int = 0  #: number of blocked resources that others use, and that are not in the plan either
     foreign: int = 0  #: resources of other projects: the service ignored the owner filter, or has none
     truncated: bool = False  #: whether the project has more resources than were read
+    absent: bool = False  #: whether the service says that it lacks the type
 
 
 def inventory(
-    context: SweepContext, reason: Reason = Reason.PRESENT, each_kept: bool = False, find_users: bool = False
+    context: SweepContext,
+    reason: Reason = Reason.PRESENT,
+    each_kept: bool = False,
+    find_users: FindsUsers | None = None,
 ) -> StepResult:
     """List what the project owns and change nothing.
 
     :param reason: reason of the resources that may be deleted
     :param each_kept: whether the result names each kept resource with the reason, for a plan
-    :param find_users: whether to ask for each resource who else uses it, if its type can tell
+    :param find_users: see :func:`scan`
     """
     type_, project = context.type, context.project
     present: list[Leftover] = []
 
     def note(resource: Resource) -> None:
         said, size = describe(type_, project, resource), type_.size_of(resource.data)
-        present.append(Leftover(resource.id, resource.name, reason, said, size=size))
-
-    def used(resource: Resource) -> Verdict | None:
-        return type_.used(context.connection, project, resource) if type_.used is not None and find_users else None
+        remedy = type_.remedy_for(reason, project, resource)
+        present.append(Leftover(resource.id, resource.name, reason, said, size=size, remedy=remedy))
 
     try:
         exclusions = Exclusions.of(context)
         kept: list[Leftover] | None = [] if each_kept else None
-        listing = scan(context, exclusions, note, kept_resources=kept, find_users=used)
+        listing = scan(context, exclusions, note, kept_resources=kept, find_users=find_users)
     except Exception as error:  # every failed listing is "unknown", whatever the error
         return unknown(error)
     result = result_of(listing, [*listing.blocked, *present])
@@ -90,7 +96,7 @@ def scan(
     take: Callable[[Resource], None],
     *,
     kept_resources: list[Leftover] | None = None,
-    find_users: FindsUsers = lambda _resource: None,
+    find_users: FindsUsers | None = None,
     watch: Collection[str] = (),
     note_blocked: Callable[[Resource], None] = lambda _resource: None,
 ) -> Listing:
@@ -101,7 +107,7 @@ def scan(
     counted: otherwise any user could make a list of all projects too long.
 
     :param kept_resources: receives each kept resource, with the reason
-    :param find_users: is asked about each resource that nothing else protects
+    :param find_users: is asked about the resources that nothing else protects
     :param watch: ids for which the listing records whether they are kept
     :param note_blocked: is called with each resource of the project that must not be deleted
     :raises BadAnswer: the answer is no list, or has no end
@@ -110,7 +116,36 @@ def scan(
     listing = Listing(kept_resources=kept_resources)
     seen: set[str] = set()
     repeated = 0
-    for number, resource in enumerate(list_resources(type_, context.connection, project)):
+    pending: list[tuple[Resource, str | None]] = []  # not protected, each with why it is not planned
+
+    def block(resource: Resource, verdict: Verdict) -> None:
+        said, remedy = (verdict.reason, verdict.message, verdict.blocked_by), remedy_of(context, resource, verdict)
+        size = type_.size_of(resource.data)
+        listing.blocked.append(Leftover(resource.id, resource.name, *said, size=size, remedy=remedy))
+        note_blocked(resource)
+
+    def settle() -> None:
+        asked = [resource for resource, _unplanned in pending]
+        users = find_users(asked) if find_users is not None and asked else {}
+        for resource, unplanned in pending:
+            if verdict := users.get(resource.id):
+                block(resource, verdict)
+                listing.in_use_unplanned += bool(unplanned)
+            elif unplanned:
+                block(resource, Verdict(Reason.NOT_PLANNED, unplanned))
+            else:
+                listing.deletable += 1
+                take(resource)
+        pending.clear()
+
+    def begun_again() -> None:
+        nonlocal repeated
+        repeated -= len(seen)  # the rows so far come once more
+
+    if not is_available(type_, context.connection, project):
+        listing.absent = True
+        return listing
+    for number, resource in enumerate(list_available(type_, context.connection, project, begun_again)):
         if number >= MOST_ROWS:
             raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MOST_ROWS} rows")
         if resource.id in seen:  # a page repeated while the list was changing
@@ -120,8 +155,7 @@ def scan(
             continue
         if len(seen) < most:
             seen.add(resource.id)
-        verdict: Verdict | None
-        unplanned: str | None = None
+        verdict: Verdict | None = None
         if resource.owner != project.id:
             if not (stray := _stray(type_, resource, project)):
                 listing.foreign += 1
@@ -140,21 +174,17 @@ def scan(
             verdict = Verdict(Reason.NOT_SELECTED, why)
         elif why := exclusions.protected(resource):
             verdict = Verdict(Reason.PROTECTED, why)
-        else:
-            unplanned = exclusions.unplanned(resource)
-            verdict = find_users(resource) or (Verdict(Reason.NOT_PLANNED, unplanned) if unplanned else None)
-        if listing.deletable + len(listing.blocked) >= most:
+        if listing.deletable + len(listing.blocked) + len(pending) >= most:
             listing.truncated = True
             break
         seen.add(resource.id)
         if verdict is not None:
-            said = (verdict.reason, verdict.message, verdict.blocked_by)
-            listing.blocked.append(Leftover(resource.id, resource.name, *said, size=type_.size_of(resource.data)))
-            note_blocked(resource)
-            listing.in_use_unplanned += bool(unplanned) and verdict.reason is not Reason.NOT_PLANNED
-        else:
-            listing.deletable += 1
-            take(resource)
+            block(resource, verdict)
+            continue
+        pending.append((resource, exclusions.unplanned(resource)))
+        if find_users is None or len(pending) == CHUNK:
+            settle()
+    settle()
     return listing
 
 
@@ -182,9 +212,32 @@ def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
     return aside, reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
 
 
+def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
+    """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
+    return verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
+
+
+#: Reasons of deletes that do not end by themselves, beside which others may.
+_NOT_MOVING = (Reason.STUCK, Reason.ERROR)
+
+
+def _others(worst: Leftover, left: Sequence[Leftover]) -> str:
+    """Return how many leftovers are stuck, or are still being deleted, if the most telling reason does not say so."""
+    counts = collections.Counter(one.reason for one in left)
+    stuck = counts[Reason.STUCK] if worst.reason is not Reason.STUCK else 0
+    moving = counts[Reason.DELETING] if worst.reason in _NOT_MOVING or stuck else 0
+    said = [f"{stuck} no longer move in their delete"] if stuck else []
+    return "; ".join(said + ([f"{moving} more are being deleted"] if moving else []))
+
+
 def with_leftovers(result: StepResult, left: Sequence[Leftover]) -> StepResult:
     """Return a result with these leftovers, and with the most telling reason of them."""
     worst = min(left, key=_telling, default=None)
+    if worst is not None:
+        unnamed = worst.reason is Reason.IN_USE and not worst.blocked_by
+        result = dataclasses.replace(result, remedy=worst.remedy or (UNNAMED if unnamed else ""))
+        if others := _others(worst, left):
+            worst = dataclasses.replace(worst, message=f"{worst.message}; {others}" if worst.message else others)
     return dataclasses.replace(
         result,
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
@@ -202,6 +255,7 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
         kept=listing.kept,
         in_use_unplanned=listing.in_use_unplanned,
         facts={"others_ignored": listing.foreign} if listing.foreign else {},
+        absent=listing.absent,
     )
     return with_leftovers(result, left)
 
@@ -234,5 +288,8 @@ def informational(result: StepResult) -> StepResult:
 
 def unknown(error: BaseException, found: int = 0) -> StepResult:
     """Return the result of a sweep that failed: what the project owns is not known."""
+    remedy = error.remedy if isinstance(error, UnreadUse) else ""
     failure = classify(error)
-    return StepResult(outcome=Outcome.UNKNOWN, reason=str(failure.reason), message=failure.message, found=found)
+    return StepResult(
+        outcome=Outcome.UNKNOWN, reason=str(failure.reason), message=failure.message, found=found, remedy=remedy
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -33,15 +33,18 @@ def needed_by(
     for name, ids in left.items():
         if ids is None:
             verdict = Verdict(Reason.IN_USE, f"{name} may need it: its leftovers are not known")
-            return lambda _resource: verdict
+            return lambda resources: {resource.id: verdict for resource in resources}
         if ids:
             found.append((name, rules[name](connection, project, ids)))
 
-    def users(resource: Resource) -> Verdict | None:
+    def user(resource: Resource) -> Verdict | None:
         for name, needs in found:
             if id_ := needs(resource):
                 text = f"{name} {id_} may need it, and is still there"
                 return Verdict(Reason.IN_USE, text, (blocker(name, id_, project.id),))
         return None
+
+    def users(resources: Sequence[Resource]) -> dict[str, Verdict]:
+        return {resource.id: verdict for resource in resources if (verdict := user(resource))}
 
     return users

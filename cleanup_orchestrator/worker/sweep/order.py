@@ -107,7 +107,7 @@ def with_cycle_members(
     found = []
     for one in left:
         members = sorted(order.cycles.get(one.id, frozenset()) & names.keys())
-        if members and one.id in refused and one.reason is not Reason.DELETING:
+        if members and one.id in refused and one.reason not in (Reason.DELETING, Reason.STUCK):
             known = {(b.get("type"), b.get("id")) for b in one.blocked_by}
             more = [_blocker(context, id_, names[id_]) for id_ in members[:MOST_BLOCKERS]]
             added = (b for b in more if (b["type"], b["id"]) not in known)

@@ -1,5 +1,6 @@
 """Fake volumes, also in consistency groups, which the fake of Cinder leaves in the state error."""
 
+from cinder import exception
 from cinder.tests.fake_driver import FakeGateDriver, FakeLoggingVolumeDriver
 
 
@@ -16,3 +17,9 @@ class Driver(FakeLoggingVolumeDriver):
     def _update_volume_stats(self):
         super()._update_volume_stats()
         self._stats["pools"][0]["consistencygroup_support"] = True
+
+    def delete_volume(self, volume):
+        """Fail for a volume with this metadata, as a storage that refuses the delete."""
+        if (volume.metadata or {}).get("storage") == "refuses":
+            raise exception.VolumeBackendAPIException(data="the storage refuses to delete it")
+        return super().delete_volume(volume)

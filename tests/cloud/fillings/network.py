@@ -273,8 +273,15 @@ def rbac_policies(f: Filling) -> None:
         f.note("rbac policy", shared[kind, object_id, target])
 
 
+def ha_network(f: Filling) -> None:
+    """Make what Neutron makes for a highly available router, which needs an agent: a network without a project."""
+    if f.extension("l3-ha"):
+        body = {"name": f"HA network tenant {f.project_id}", "project_id": ""}
+        f.note("HA network", f.network_admin.ensure("networks", "network", body))
+
+
 KINDS = (
     quota, address_scope, subnet_pool, network_segment_range, networks, subnets, address_group,
     security_groups, qos_policy, ports, qos_bindings, router, trunks, floating_ips, conntrack_helper, ndp_proxy,
-    local_ip, metering_label, log, rbac_policies,
+    local_ip, metering_label, log, rbac_policies, ha_network,
 )  # fmt: skip

@@ -45,7 +45,8 @@ def service(site: Site) -> Service:
         "service_user": {**credentials(site, "cinder"), "send_service_user_token": "true"},
         "nova": credentials(site, "cinder"),
         "glance": credentials(site, "cinder"),
-        "barbican": {"barbican_endpoint": site.url("barbican")},
+        "key_manager": {"backend": "barbican"},
+        "barbican": {"barbican_endpoint": site.url("barbican"), "auth_endpoint": site.keystone_url},
     }
     files = ("--config-file", str(home / "cinder.conf"))
     daemons = ("cinder-scheduler", "cinder-volume", "cinder-backup")

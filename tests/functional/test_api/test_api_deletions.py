@@ -453,7 +453,8 @@ def test_counts_leftovers_and_blockers(any_site):
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
         "size": 2048, "reason": "in_use", "message": "still used",
-        "remedy": "see what blocks it; it is tried again automatically",
+        "remedy": "its owner, or an admin, deletes what blocks it, unless that is being deleted: 'openstack project "
+        f"deletion leftovers --long --type network.port {record.id}' names it; the delete is tried again automatically",
         "abandoned": False, "owner": None,
         "blocked_by": [{"type": "router", "id": "r1", "name": "", "project_id": None, "project_name": None}],
     }  # fmt: skip
@@ -878,7 +879,7 @@ def test_a_tree_costs_keystone_a_list_for_each_inner_project_and_no_call_for_eac
     assert next(r for r in rows if r.id == made["id"]).include_subtree
 
 
-def test_projects_that_keystone_leaves_out_of_a_list_are_read_one_by_one(grove):
+def test_projects_that_keystone_leaves_out_of_a_list_are_read_OneByOne(grove):
     grove.keystone.list_limit = 8
     grove.ask("top", mode="cascade", include_subtree=True)
     assert {r.project_id for r in grove.store.list(storage.Page(1000))} == {

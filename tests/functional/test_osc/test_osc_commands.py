@@ -247,6 +247,25 @@ class TestLeftovers:
             "Region", "Service", "Type", "ID", "Name", "Size", "Reason", "Blocked By", "Remedy",
         ]  # fmt: skip
 
+    def test_what_could_not_be_listed_is_named(self, openstack, stub_cloud, demo):
+        unknown = [
+            stub.count(*place, outcome="unknown", reason=reason, message="why")
+            for *place, reason in (("key-manager", "secret", "no_project_token"), ("dns", "zone", "unreachable"))
+        ]
+        blocker = {**stub.BLOCKER, "service": "dns", "type": "zone", "reason": "unreachable"}
+        id_ = stub_cloud.add_deletion(demo, "leftovers", counts=[stub.count("image", "image"), *unknown],
+                                      blockers=[blocker])  # fmt: skip
+        result = openstack("project", "deletion", "leftovers", id_, "-f", "json")
+        assert result.json == []
+        assert result.err.splitlines() == [
+            "Unknown, because they could not be listed:",
+            "  RegionOne key-manager.secret: why (no_project_token)",
+            "  RegionOne dns.zone: why (unreachable)",
+            "      remedy: start the service, or waive it",
+        ]
+        result = openstack("project", "deletion", "leftovers", "--type", "zone", id_, "-f", "json")
+        assert "dns.zone" in result.err and "secret" not in result.err
+
     def test_long(self, openstack, id_):
         result = openstack("project", "deletion", "leftovers", "--long", id_, "-f", "json")
         assert result.json[0]["Message"] == "the port is used"

@@ -159,3 +159,21 @@ def test_what_is_never_deleted(project_id, name, refused):
     protection = Protection(("Admin", "1234", "abcd"), lambda: "own")
     assert bool(protection.why(project_id, name)) is refused
     assert bool(protection.listed(project_id, name)) is (refused and project_id != "own")
+
+
+# ---------------------------------------------------------------------------------------------- why there is no token
+@pytest.mark.parametrize(
+    ("project", "domain", "said"),
+    [
+        (True, True, ""),
+        (False, True, "openstack project set --enable p"),
+        (True, False, "domain Customers (dom) is disabled, and so Keystone gives no token for its projects"),
+        (True, False, "openstack domain set --enable dom"),
+        (False, False, "openstack domain set --enable dom"),  # first: no project of a disabled domain can be used
+    ],
+)
+def test_what_is_disabled_is_named_with_the_call_that_enables_it(project, domain, said):
+    shown_project = 200, {"project": {"id": "p", "name": "P", "enabled": project, "domain_id": "dom"}}
+    shown_domain = 200, {"domain": {"id": "dom", "name": "Customers", "enabled": domain}}
+    found = Projects(Keystone(projects__p=shown_project, domains__dom=shown_domain)).why_disabled("p")
+    assert said in found and bool(found) is bool(said)

@@ -116,6 +116,53 @@ def wired(*answers, guard=lambda *_: None):
     return GuardedSession(guard, auth=noauth.NoAuth(endpoint="http://cloud"), session=wire), wire
 
 
+# A revocation ends the token, and those that are issued in its second.
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_call_whose_token_was_revoked_is_made_with_a_token_of_a_later_second(waits, method, raises):
+    """The service has not done it, so that a write is repeated, too. The guard is asked again."""
+    asked = []
+    session, wire = wired((401, {}), (401, {}), (204, {}), guard=lambda *_: asked.append(1))
+    session.auth.invalidate = lambda: True  # keystoneauth asks for a new token at once, and calls again
+    assert session.request(URL, method, raise_exc=raises).status_code == 204
+    assert (wire.sent, waits) == ([method] * 3, [cloud_session.TOKEN_SECOND])
+    assert len(asked) == (0 if method == "GET" else 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        ({}, 4),
+        ({"once": True}, 2),
+        ({"authenticated": False}, 1),
+        ({"allow_reauth": False}, 1),
+        ({"data": iter(())}, 2),
+    ],
+)
+def test_a_token_that_stays_refused_is_an_answer(waits, options, calls):
+    session, wire = wired(*[(401, {})] * 9)
+    session.auth.invalidate = lambda: True
+    with pytest.raises(ka_exceptions.Unauthorized):
+        session.request(URL, "PUT", **options)
+    assert len(wire.sent) == calls
+
+
+def test_a_login_that_is_refused_is_not_repeated(waits):
+    """Keystone may lock a user out after a few of them."""
+    session, wire = wired((200, {}))
+    logins = []
+
+    def refused(_session):
+        logins.append(1)
+        url = "http://keystone/v3/auth/tokens"
+        raise ka_exceptions.Unauthorized("no", method="POST", url=url, http_status=401)
+
+    session.auth.get_token = refused
+    with pytest.raises(ka_exceptions.Unauthorized):
+        session.request(URL, "GET")
+    assert (len(logins), wire.sent, waits) == (1, [], [])
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_a_write_is_not_made_again_after_the_connection_failed(waits, method):
     """It may have been done: what is there now is looked at first."""
@@ -226,6 +273,7 @@ def made(scope, **options):
     found = connections.Clouds(conf)
     found._load_auth = lambda **_: types.SimpleNamespace()
     found.session = lambda *_: types.SimpleNamespace(get_project_id=lambda: scope)
+    found._unfiltered, found._know_endpoints = (lambda auth: auth), (lambda: None)  # there is no Keystone
     return found
 
 

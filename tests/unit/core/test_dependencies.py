@@ -178,6 +178,6 @@ STEPS = st.builds(
 
 
 @given(st.lists(STEPS, max_size=8))
-def test_all_at_once_the_steps_wait_for_the_same_as_one_by_one(steps):
+def test_all_at_once_the_steps_wait_for_the_same_as_OneByOne(steps):
     expected = [(step, dependencies.waits_for(step, steps, 2)) for step in steps]
     assert list(dependencies.waits_of_each(steps, steps, 2)) == expected

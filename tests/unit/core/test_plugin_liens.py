@@ -17,8 +17,8 @@ from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Leftover, Outcome
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import Resource, ResourceType, Verdict
-from tests.support.sweeps import inventory
-from tests.unit.answers import project
+from tests.support.sweeps import foreseen, inventory, use
+from tests.unit.answers import connection, project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 IMAGE, PORT = "image.image", "network.port"
@@ -123,7 +123,7 @@ ONE = ResourceType(
     "image",
     list=lambda _c, _p: [{"id": "1", "project_id": "p"}, {"id": "2", "project_id": "q"}],
     delete=None,
-    used=lambda _c, _p, image: Verdict(Reason.FOREIGN, f"q uses {image.id}", ({"owner": "q"},)),
+    used_by=use(lambda _c, _p, image: Verdict(Reason.FOREIGN, f"q uses {image.id}", ({"owner": "q"},))),
 )
 
 
@@ -132,20 +132,20 @@ ONE = ResourceType(
     [
         (ONE, True, Reason.FOREIGN),
         (ONE, False, Reason.PRESENT),
-        (dataclasses.replace(ONE, used=None), True, Reason.PRESENT),
-        (dataclasses.replace(ONE, used=lambda *_: None), True, Reason.PRESENT),
+        (dataclasses.replace(ONE, used_by=None), True, Reason.PRESENT),
+        (dataclasses.replace(ONE, used_by=use(lambda *_: None)), True, Reason.PRESENT),
         (dataclasses.replace(ONE, protect=(lambda *_: "public",)), True, Reason.PROTECTED),
     ],
     ids=["used", "not asked", "cannot tell", "not used", "protected anyway"],
 )
 def test_an_inventory_reads_other_users_where_they_cause_a_plugin_lien(type_, ask, reason):
-    swept = inventory(type_, None, project(), find_users=ask)
+    swept = inventory(type_, None, project(), foresee=ask)
     assert [(one.id, one.reason) for one in swept.leftovers] == [("1", reason)]
     assert swept.leftovers[0].blocked_by == (({"owner": "q"},) if reason is Reason.FOREIGN else ())
 
 
 def test_also_of_what_came_after_the_plan_and_counts_it_as_unplanned():
-    found = inventory(ONE, None, project(), find_users=True, planned=())
+    found = inventory(ONE, None, project(), foresee=True, planned=())
     assert found.leftovers[0].reason is Reason.FOREIGN
     made = world()
     _, after = record(made.deletion, made.step(IMAGE), found, made.now)
@@ -156,20 +156,21 @@ def test_a_resource_whose_users_cannot_be_read_is_unknown():
     def fails(*_):
         raise RuntimeError("Glance is away")
 
-    assert inventory(dataclasses.replace(ONE, used=fails), None, project(), find_users=True).outcome is Outcome.UNKNOWN
+    assert (
+        inventory(dataclasses.replace(ONE, used_by=use(fails)), None, project(), foresee=True).outcome
+        is Outcome.UNKNOWN
+    )
 
 
 def test_the_inventory_of_images_judges_members_as_the_delete_does():
     image = registry.load().find("image", "image")
     one = Resource("1", "one", "us", {"visibility": "shared"})
-    glance = type("Glance", (), {"members": [{"member_id": "them", "status": "pending"}]})()
-    glance.image = glance
-    answer = {"status_code": 200, "json": lambda _: {"members": glance.members}}
-    glance.get = lambda _path: type("Answer", (), answer)()
-    assert "shared with another project" in image.used(glance, project("us"), one).message
-    assert image.used(glance, project("us", delete_shared_images=True), one) is None
-    glance.members = [{"member_id": "them", "status": "rejected"}]
-    assert image.used(glance, project("us"), one) is None
+    members = [{"member_id": "them", "status": "pending"}]
+    glance = connection(image=lambda *_: (200, {"members": members}))
+    assert "shared with another project" in foreseen(image, glance, project("us"), one).message
+    assert foreseen(image, glance, project("us", delete_shared_images=True), one) is None
+    members[0]["status"] = "rejected"
+    assert foreseen(image, glance, project("us"), one) is None
 
 
 # ---------------------------------------------------------------------------------------------------------- decisions

@@ -204,7 +204,7 @@ def do(world, step_id):
 
 #: What a sweep answers again and again, and how often it is tried before the place is given back.
 STUCK = {
-    "no token": (StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "disabled"), 1),
+    "no token": (StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "disabled"), 2),
     "protected": (left("a", reason=Reason.PROTECTED), 1),
     "no answer": (UNKNOWN, 3),
     "in use": (left("a", reason=Reason.IN_USE), 3),

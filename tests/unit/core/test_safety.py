@@ -752,8 +752,8 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
             protection=types.SimpleNamespace(why=lambda *_: None, listed=lambda *_: None),
             conf=types.SimpleNamespace(
                 drain=types.SimpleNamespace(project_role="admin"),
-                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0, most_listed=1000),
-                protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
+                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0, most_listed=1000, deleting_patience=60),
+                protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[], ignored_uses=[]),
                 deletion=types.SimpleNamespace(recovery_stop_servers=False, recovery_window=0.0),
             ),
         )

@@ -8,7 +8,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import block_storage
 from cleanup_orchestrator.plugins.base import Refused, Resource
-from tests.support.sweeps import inventory
+from tests.support.sweeps import before_delete, inventory
 from tests.unit.answers import connection, project
 
 OWNER = "os-vol-tenant-attr:tenant_id"
@@ -23,7 +23,8 @@ def ago(**time):
 
 
 def volume(**row):
-    return Resource("v", "data", "p", {"id": "v", OWNER: "p", "status": "available", "created_at": ago(days=9), **row})
+    shown = {"id": "v", OWNER: "p", "status": "available", "updated_at": None, "created_at": ago(days=9)}
+    return Resource("v", "data", "p", {**shown, **row})
 
 
 def cinder(server_owner=None, delete=(202, {}), **collections):
@@ -283,13 +284,8 @@ def test_the_old_kind_of_group_is_what_the_new_list_does_not_show():
 )
 def test_a_group_is_not_deleted_with_what_is_not_the_projects(members, reason):
     group = Resource("g", "group", "p", {**GROUP, "status": "available"})
-    cloud = cinder(volumes=members)
-    if reason is None:
-        block_storage.groups.check_group(cloud, project(), group)
-        return
-    with pytest.raises(Refused) as refused:
-        block_storage.groups.check_group(cloud, project(), group)
-    assert refused.value.verdict.reason is reason
+    found = before_delete(TYPES["group"], cinder(volumes=members), project(), group)
+    assert (found and found.reason) is reason
 
 
 @pytest.mark.parametrize(
@@ -299,13 +295,8 @@ def test_a_group_is_not_deleted_with_what_is_not_the_projects(members, reason):
 )
 def test_an_attachment_is_only_deleted_when_there_is_no_server(server, owner, reason):
     attachment = Resource("a", "", "p", {"id": "a", "volume_id": "v", "instance": server})
-    cloud = cinder(server_owner=owner)
-    if reason is None:
-        block_storage.volumes.check_attachment(cloud, project(), attachment)
-        return
-    with pytest.raises(Refused) as refused:
-        block_storage.volumes.check_attachment(cloud, project(), attachment)
-    assert refused.value.verdict.reason is reason
+    found = before_delete(TYPES["attachment"], cinder(server_owner=owner), project(), attachment)
+    assert (found and found.reason) is reason
 
 
 def test_where_there_is_no_nova_no_server_has_a_volume():

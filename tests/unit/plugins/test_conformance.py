@@ -77,6 +77,12 @@ def test_every_type_says_how_its_owner_is_known(owner, type_):
         assert type_.show is not None or type_.fresh
 
 
+@pytest.mark.parametrize(("owner", "type_"), EVERY_TYPE, ids=[f"{s.service_type}.{t.name}" for s, t in EVERY_TYPE])
+def test_every_type_declares_what_of_other_projects_may_use_it(owner, type_):
+    """An empty tuple says that nothing can. The author of a new type has to look."""
+    assert type_.used_by is not None
+
+
 def test_the_order_over_all_plugins_is_without_cycle_and_identity_comes_last():
     ordinary = [n for n in INSTALLED.order if not INSTALLED.find(*n.split(".")).project_setting]
     last = {n for n in ordinary if EVERYTHING in INSTALLED.find(*n.split(".")).after}

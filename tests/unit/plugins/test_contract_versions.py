@@ -98,7 +98,10 @@ def test_the_refusal_says_the_way_out(old_plugin, version, remedy):
 def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
     plugin = registry.load().services["function-engine"]
     warnings = [found for found in conformance.check(plugin, versions=DEPRECATED) if found.answer is Answer.WARNING]
-    assert [(found.subject, found.rule) for found in warnings] == [("function-engine", "contract-version")]
+    assert [(found.subject, found.rule) for found in warnings] == [
+        ("function-engine", "contract-version"),
+        ("function-engine.lease", "used-by"),
+    ]
     assert conformance.problems(plugin) == []
 
 

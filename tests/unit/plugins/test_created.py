@@ -117,6 +117,7 @@ CREATED = {
     "network.ndp_proxy": "created_at",
     "network.network": "created_at",
     "network.network_segment_range": "",
+    "network.ha_network": "",
     "network.port": "created_at",
     "network.port_forwarding": "",
     "network.qos_policy": "created_at",

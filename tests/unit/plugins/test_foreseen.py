@@ -1,12 +1,15 @@
-"""What a plan foresees: each ``used`` hook names the use of other projects, and none of the project's own."""
+"""What a plan foresees: each declared use names what other projects have, and nothing of the project's own."""
 
 import types
 
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import UnreadUse
 from cleanup_orchestrator.plugins import container_infrastructure_management, dns, image, network, shared_file_system
-from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Refused, Resource, Verdict, foreign_use
+from cleanup_orchestrator.plugins import neutron as neutron_calls
+from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, OneByOne, Refused, Resource, ResourceType, Use, Verdict
+from tests.support.sweeps import foreseen
 from tests.unit.answers import Answers, connection, project
 from tests.unit.plugins.test_owner_checks import Neutron
 
@@ -35,7 +38,7 @@ def port(id_, owner, **row):
 
 
 def named(type_, cloud, **data):
-    verdict = type_.used(cloud, PROJECT, Resource("1", "one", OURS, {"id": "1", "network_id": "1", **data}))
+    verdict = foreseen(type_, cloud, PROJECT, Resource("1", "one", OURS, {"id": "1", "network_id": "1", **data}))
     assert cloud.network.did == []
     return [(b["id"], b["owner"]) for b in verdict.blocked_by] if verdict else None
 
@@ -88,7 +91,7 @@ def test_without_neutrons_ports_it_is_not_known_what_blocks(name):
 
     cloud = neutron(subnets=[], security_group_rules=[])
     cloud.network.ports = fails
-    with pytest.raises(RuntimeError):
+    with pytest.raises(UnreadUse):
         named(type_of(network, name), cloud)
 
 
@@ -99,7 +102,7 @@ def test_nova_is_asked_about_no_more_ports_than_a_verdict_names(name):
     of_trove = port("db", "trove", name="trove-1", **SERVER)
     rows = [of_trove, port("mine", OURS, **SERVER), *ports, of_trove]
     cloud = neutron(ports=rows, subnets=[], security_group_rules=[])
-    verdict = type_of(network, name).used(cloud, PROJECT, Resource("1", "", OURS, {"id": "1", "network_id": "1"}))
+    verdict = foreseen(type_of(network, name), cloud, PROJECT, Resource("1", "", OURS, {"id": "1", "network_id": "1"}))
     assert [b["id"] for b in verdict.blocked_by] == [row["id"] for row in ports[:MOST_BLOCKERS]]
     assert "(20 more)" in verdict.message
     assert len(cloud.compute.asked) == MOST_BLOCKERS
@@ -117,7 +120,7 @@ def test_a_subnet_of_another_project_blocks_its_network():
 
 
 @pytest.mark.parametrize("owner", [THEIRS, ""])
-@pytest.mark.parametrize("device_owner", network.common.NETWORK_PORTS)
+@pytest.mark.parametrize("device_owner", neutron_calls.NETWORK_PORTS)
 def test_neutrons_own_ports_block_no_network(device_owner, owner):
     """A gateway port of a DVR agent has no owner."""
     own = [{"id": "1", "project_id": OURS, "name": "net"}]
@@ -183,7 +186,7 @@ def test_clusters_of_others_block_their_template(owner, blocks):
     clusters = [{"uuid": "c", "cluster_template_id": "1", "project_id": owner, "name": "k8s"}]
     cloud = connection(container_infrastructure_management=lambda *_: (200, {"clusters": clusters}))
     template = type_of(container_infrastructure_management, "cluster_template")
-    verdict = template.used(cloud, PROJECT, Resource("1", "", OURS, {"uuid": "1"}))
+    verdict = foreseen(template, cloud, PROJECT, Resource("1", "", OURS, {"uuid": "1"}))
     assert (verdict and verdict.reason) == (Reason.FOREIGN if blocks else None)
 
 
@@ -196,7 +199,7 @@ def test_shares_of_others_block_their_network(owner, blocks):
         return 200, {key: rows}
 
     cloud = connection(shared_file_system=answer)
-    verdict = type_of(shared_file_system, "share_network").used(cloud, PROJECT, Resource("1", "", OURS, {}))
+    verdict = foreseen(type_of(shared_file_system, "share_network"), cloud, PROJECT, Resource("1", "", OURS, {}))
     assert (verdict and verdict.reason) == (Reason.FOREIGN if blocks else None)
 
 
@@ -223,7 +226,7 @@ def test_zones_and_recordsets_of_others_block_their_zone(below, records, shared,
 
     cloud = connection(dns=answer)
     zone = Resource("1", "example.org.", OURS, {"id": "1", "shared": shared})
-    verdict = type_of(dns, "zone").used(cloud, PROJECT, zone)
+    verdict = foreseen(type_of(dns, "zone"), cloud, PROJECT, zone)
     assert (verdict.blocked_by[0]["type"] if verdict else None) == expected
     assert any(path.endswith("/recordsets") for path in asked) is read
     assert cloud.dns.writes() == []
@@ -233,7 +236,7 @@ def test_an_image_that_others_are_members_of_is_blocked():
     members = [{"member_id": THEIRS, "status": "accepted", "image_id": "1"}]
     cloud = connection(image=lambda *_: (200, {"members": members}))
     shared = Resource("1", "", OURS, {"id": "1", "visibility": "shared"})
-    verdict = type_of(image, "image").used(cloud, PROJECT, shared)
+    verdict = foreseen(type_of(image, "image"), cloud, PROJECT, shared)
     assert (verdict.reason, verdict.blocked_by[0]["owner"]) == (Reason.PROTECTED, THEIRS)
 
 
@@ -246,8 +249,10 @@ def test_only_what_others_decide_is_foreseen(reason):
         raise Refused(verdict)
 
     for checks in ((lambda *_: verdict,), (refuse,), (lambda *_: None, refuse)):
-        foreseen = foreign_use(*checks)(None, PROJECT, None)
-        assert (foreseen is verdict) is (reason in (Reason.FOREIGN, Reason.PROTECTED))
+        used_by = (Use(("other.thing",), "harms it", OneByOne(*checks)),)
+        type_ = ResourceType("thing", list=lambda *_: [], delete=None, used_by=used_by)
+        found = foreseen(type_, None, PROJECT, Resource("1", "", OURS))
+        assert (found is verdict) is (reason in (Reason.FOREIGN, Reason.PROTECTED))
 
 
 def test_a_check_that_fails_is_no_answer():
@@ -255,4 +260,4 @@ def test_a_check_that_fails_is_no_answer():
         raise RuntimeError("503")
 
     with pytest.raises(RuntimeError):
-        foreign_use(fails)(None, PROJECT, None)
+        OneByOne(fails)(None, PROJECT, [Resource("1", "", OURS)])

@@ -129,3 +129,108 @@ def test_a_list_that_may_have_been_cut_is_no_answer(answer, cut):
 def test_too_many_users_are_too_many_before_the_last_page():
     with pytest.raises(ProjectGone, match="most_users"):
         everybody(2500, keystone_30, most=1500)
+
+
+# ------------------------------------------------------------------------------------------------------- by project
+PROJECT = ProjectDefinition("p", "P", "default", "", options={})
+TYPES = {type_.name: type_ for type_ in identity.SERVICE.types}
+KEY = "application_credentials"
+BY_PROJECT = f"/OS-PROJECT-CLEANUP/projects/p/{KEY}"
+HIDDEN = {"id": "c", "name": "n", "user_id": "federated", "project_id": "p"}
+LISTED = {"id": "d", "name": "n", "project_id": "p"}
+
+
+def keystone_with(pages, kinds=(200, {"kinds": [KEY, "oauth1_access_tokens"]})):
+    """A Keystone whose lists by project give these (status, body) in turn, and whose own show one user."""
+    pages = iter(pages)
+
+    def answer(method, path, query, body):
+        if path == "/OS-PROJECT-CLEANUP":
+            return kinds
+        if path.startswith("/OS-PROJECT-CLEANUP/"):
+            return next(pages)
+        if path.startswith("/role_assignments"):
+            return 200, {"role_assignments": [{"user": {"id": "u"}}]}
+        assert path == f"/users/u/{KEY}"
+        return 200, {KEY: [LISTED, {**LISTED, "id": "x", "project_id": "other"}]}
+
+    return connection(identity=answer)
+
+
+def page(*rows, following=None):
+    return 200, {KEY: list(rows), "links": {"next": following}}
+
+
+NEXT = f"http://keystone/v3{BY_PROJECT}?limit=1&marker=1"
+REFUSED = {"error": {"code": 403, "title": "Forbidden", "message": "These lists are for cleanup-orchestrator."}}
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        ([page(HIDDEN)], [HIDDEN]),
+        ([page()], []),
+        ([page(HIDDEN, following=NEXT), page({**HIDDEN, "id": "e"})], [HIDDEN, {**HIDDEN, "id": "e"}]),
+        ([page(following=NEXT), page(HIDDEN)], [HIDDEN]),
+        ([(404, NOT_FOUND)], [{**LISTED, "user_id": "u"}]),
+        ([(404, "<html>no such page</html>")], [{**LISTED, "user_id": "u"}]),
+        ([(403, REFUSED)], [{**LISTED, "user_id": "u"}]),
+    ],
+    ids=["one", "none", "pages", "an empty page", "no package", "Flask's 404", "not the orchestrator's user"],
+)
+def test_credentials_are_listed_by_project_where_keystone_can(pages, expected):
+    assert list(TYPES["application_credential"].list(keystone_with(pages), PROJECT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pages", "error"),
+    [
+        ([(500, "no")], exceptions.HttpException),
+        ([(503, "no")], exceptions.HttpException),
+        ([(200, {"links": {}})], BadAnswer),
+        ([page(HIDDEN, following=NEXT), page(HIDDEN, following=NEXT)], BadAnswer),
+        ([page(HIDDEN, following=NEXT), (404, NOT_FOUND)], BadAnswer),  # a process without the package answered
+        ([(200, {KEY: [HIDDEN], "truncated": True})], BadAnswer),
+    ],
+    ids=["error", "no answer", "no list", "the same page again", "two kinds of Keystone", "cut short"],
+)
+def test_a_list_by_project_that_fails_is_no_answer(pages, error):
+    with pytest.raises(error):
+        list(TYPES["application_credential"].list(keystone_with(pages), PROJECT))
+
+
+ALL_KINDS = {"kinds": [KEY, "oauth1_access_tokens"]}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ((200, ALL_KINDS), ""),
+        ((404, NOT_FOUND), "by user only"),
+        ((403, REFUSED), "user_id in keystone.conf"),
+        ((200, {"kinds": ["trusts"]}), "another driver"),
+    ],
+)
+@pytest.mark.parametrize("name", ["application_credential", "oauth1_access_token"])
+def test_the_report_says_whose_credentials_may_be_missed(kinds, said, name):
+    """With the query that shows them, copyable, for one project and for the projects that are gone."""
+    found = TYPES[name].may_miss(keystone_with([], kinds), PROJECT)
+    assert bool(found) is bool(said)
+    if said:
+        assert said in found
+        assert "SELECT id, user_id, project_id FROM application_credential WHERE project_id = 'p';" in found
+        assert "SELECT id, authorizing_user_id, project_id FROM access_token WHERE project_id = 'p';" in found
+        gone = TYPES[name].may_miss(keystone_with([], kinds), ProjectDefinition("0" * 32, "", "", ""))
+        assert gone.count("WHERE project_id NOT IN (SELECT id FROM project);") == 2
+
+
+@pytest.mark.parametrize("kinds", [(500, "no"), (503, "no"), (200, "<html></html>")])
+def test_whether_users_may_be_missed_is_not_guessed(kinds):
+    with pytest.raises((exceptions.HttpException, BadAnswer)):
+        TYPES["application_credential"].may_miss(keystone_with([], kinds), PROJECT)
+
+
+def test_a_list_of_all_projects_needs_the_lists_by_project():
+    with pytest.raises(BadAnswer, match="may have been missed"):
+        list(TYPES["application_credential"].all_projects(keystone_with([(404, NOT_FOUND)], (404, NOT_FOUND)), PROJECT))
+    assert list(TYPES["application_credential"].all_projects(keystone_with([page(HIDDEN)]), PROJECT)) == [HIDDEN]

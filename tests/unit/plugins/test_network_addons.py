@@ -6,7 +6,8 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.plugins import network
-from cleanup_orchestrator.plugins.base import Refused, Resource
+from cleanup_orchestrator.plugins.base import Resource
+from tests.support.sweeps import before_delete
 from tests.unit.answers import Answers, connection, project
 
 OURS, THEIRS = "p", "them"
@@ -18,7 +19,8 @@ class Neutron(Answers):
 
     def __init__(self, **collections):
         super().__init__(self.read)
-        self.collections = {path.replace("__", "/"): rows for path, rows in collections.items()}
+        plain = {"floatingips": [], "ports": [], "subnets": [], "routers": []}
+        self.collections = plain | {path.replace("__", "/"): rows for path, rows in collections.items()}
 
     def read(self, _method, path, query, _body):
         collection = path.strip("/").replace("-", "_")
@@ -62,13 +64,9 @@ def type_of(name):
 
 def refusals(type_, made):
     """Return the verdict of the type's checks and of its explanation, by which of the two says it."""
-    one, said = Resource("1", "one", OURS, {"id": "1"}), {}
-    for check in type_.prepare:
-        if check.__name__.startswith("check_"):
-            try:
-                check(made, PROJECT, one)
-            except Refused as refused:
-                said["check"] = refused.verdict
+    one, said = Resource("1", "one", OURS, {"id": "1", "network_id": "n"}), {}
+    if verdict := before_delete(type_, made, PROJECT, one):
+        said["check"] = verdict
     if type_.explain and (verdict := type_.explain(made, PROJECT, one)):
         said["explain"] = verdict
     return said
@@ -130,22 +128,25 @@ CASES = [
     ("firewall_policy", "explain", policies("ingress_firewall_policy_id"), "g"),
     ("firewall_policy", "explain", policies("egress_firewall_policy_id"), "g"),
     ("firewall_rule", "explain", listed("fwaas__firewall_policies", "firewall_rules", ["1"], ["2"]), "u"),
-    ("sfc_port_chain", "explain", listed("sfc__service_graphs", "port_chains", {"3": ["1"]}, {"2": ["4"]}), "u"),
-    ("sfc_port_pair_group", "explain", listed("sfc__port_chains", "port_pair_groups", ["1"], ["2"]), "u"),
-    ("sfc_port_pair", "explain", listed("sfc__port_pair_groups", "port_pairs", ["1"], ["2"]), "u"),
-    ("sfc_flow_classifier", "explain", listed("sfc__port_chains", "flow_classifiers", ["1"], ["2"]), "u"),
+    ("sfc_port_chain", "before", listed("sfc__service_graphs", "port_chains", {"3": ["1"]}, {"2": ["4"]}), "u"),
+    ("sfc_port_pair_group", "before", listed("sfc__port_chains", "port_pair_groups", ["1"], ["2"]), "u"),
+    ("sfc_port_pair", "before", listed("sfc__port_pair_groups", "port_pairs", ["1"], ["2"]), "u"),
+    ("sfc_flow_classifier", "before", listed("sfc__port_chains", "flow_classifiers", ["1"], ["2"]), "u"),
 ]
 
 
 @pytest.mark.parametrize(("name", "says", "rows", "id_"), CASES, ids=[f"{name}-{id_}" for name, _, _, id_ in CASES])
 @pytest.mark.parametrize("owner", [OURS, THEIRS])
 def test_what_uses_a_resource_is_named_with_its_owner(name, says, rows, id_, owner):
-    """A check refuses only because of others: Neutron would change or delete what is theirs without a refusal."""
+    """A check refuses only because of others: Neutron would change or delete what is theirs without a refusal.
+
+    What is said before the delete is said of the project's own resources as well.
+    """
     said = refusals(type_of(name), cloud(**rows(owner)))
     if says == "check" and owner == OURS:
         assert said == {}
         return
-    verdict = said.pop(says)
+    verdict = said.pop("check" if says == "before" else says)
     assert not said
     assert [(b["id"], b["owner"]) for b in verdict.blocked_by] == [(id_, owner)]
     assert verdict.reason is (Reason.FOREIGN if owner == THEIRS else Reason.IN_USE)
@@ -155,7 +156,7 @@ def test_a_neutron_without_add_ons_is_not_asked_about_them():
     made = cloud()
     made.network.extensions = lambda: [{"alias": "router"}]
     assert refusals(type_of("port"), made) == {}
-    assert made.network.asked == []
+    assert {path for _method, path, *_ in made.network.asked} <= {"/floatingips", "/ports"}
 
 
 @pytest.mark.parametrize("name", ["tap_flow", "tap_service"])

@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins import container_infrastructure_management as 
 from cleanup_orchestrator.plugins import orchestration as heat
 from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
+from tests.support.sweeps import before_delete
 
 ID = "0123456789abcdef0123456789abcdef"
 US = ProjectDefinition(ID, "Us", "default", "R1", options={"stack_user_domain": "heat"})
@@ -335,18 +336,15 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
 )
 def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, refused):
     api = cloud(compute={"GET /servers/s1": (status, {"server": {"tenant_id": owner}})})
-    if not refused:
-        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
-        return
-    with pytest.raises(Refused) as refusal:
-        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
-    assert refusal.value.verdict.blocked_by == ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
+    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, resource(DEPLOYMENTS[0]))
+    expected = ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
+    assert (verdict.blocked_by == expected) if refused else verdict is None
 
 
 def test_a_deployment_whose_server_cannot_be_read_is_not_deleted():
     api = cloud(compute={"GET /servers/s1": (503, {})})
-    with pytest.raises(exceptions.HttpException):
-        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, resource(DEPLOYMENTS[0]))
+    assert (verdict.reason, "whether other projects use it" in verdict.message) == (Reason.ERROR, True)
 
 
 NAME = f"{ID}-01234567-89ab-cdef-0123-456789a"  # as Heat cuts it: 64 characters

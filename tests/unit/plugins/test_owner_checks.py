@@ -23,8 +23,10 @@ from cleanup_orchestrator.plugins import (
     orchestration,
     shared_file_system,
 )
+from cleanup_orchestrator.plugins import neutron as neutron_calls
 from cleanup_orchestrator.plugins.base import Refused, Resource
-from tests.unit.answers import connection, project
+from tests.support.sweeps import before_delete
+from tests.unit.answers import Answers, connection, project
 
 OURS, THEIRS = "p", "them"
 PROJECT = project(OURS)
@@ -146,11 +148,17 @@ def test_a_namespace_keeps_its_owner_when_its_protection_is_cleared():
 
 
 # -------------------------------------------------------------------------------------------------------------- network
-class Neutron:
+class Neutron(Answers):
     """The network proxy of a connection: rows by method; it writes down what it is told to change."""
 
     def __init__(self, **rows):
+        super().__init__(self.collection)
         self.rows, self.did = {"extensions": [{"alias": "router"}], **rows}, []
+
+    def collection(self, _method, path, _query, _body):
+        """Return all rows of a collection, whatever is asked for."""
+        key = path.strip("/").replace("-", "_")
+        return 200, {key: self.rows.get({"floatingips": "ips"}.get(key, key), [])}
 
     def get_endpoint(self):
         """Return none, so that the extensions of one Neutron are not taken for those of another."""
@@ -287,13 +295,13 @@ def test_neutrons_own_ports_are_kept_on_the_projects_networks_alone():
 
     cloud = connection(network=answer)
     cloud.network.networks = lambda **_: iter([{"id": "own", "project_id": OURS}])
-    found = [resource(row["id"], **row) for row in network.networks.list_ports(cloud, PROJECT)]
-    assert [bool(network.networks.of_own_network(each, PROJECT)) for each in found] == [True, False]
+    found = [resource(row["id"], **row) for row in network.ports.list_ports(cloud, PROJECT)]
+    assert [bool(network.ports.of_own_network(each, PROJECT)) for each in found] == [True, False]
     assert asked == [("/ports", {"project_id": OURS, "limit": 1000})]
 
 
 def test_the_ports_of_routers_are_asked_for_on_each_page_and_no_others_are_taken():
-    owners, asked = network.common.ROUTER_PORTS, []
+    owners, asked = neutron_calls.ROUTER_PORTS, []
     link = f"http://other/v2.0/ports?limit=1&{urlencode({'device_owner': owners, 'marker': 'a'}, doseq=True)}"
 
     def answer(_method, _path, query, _body):
@@ -303,7 +311,7 @@ def test_the_ports_of_routers_are_asked_for_on_each_page_and_no_others_are_taken
             return 200, {"ports": [{"id": "c", "device_owner": owners[-1]}]}
         return 200, {"ports": rows, "ports_links": [{"rel": "next", "href": link}]}
 
-    assert ids(network.networks.all_ports(of_routers=True)(connection(network=answer), PROJECT)) == ["a", "c"]
+    assert ids(network.ports.all_ports(of_routers=True)(connection(network=answer), PROJECT)) == ["a", "c"]
     assert [query["device_owner"] for query in asked] == [list(owners)] * 2
 
 
@@ -350,7 +358,7 @@ ZONE = Resource("z", "ours.example.", OURS, {"id": "z", "name": "ours.example.",
 def test_a_zone_with_a_recordset_of_another_project_stays(owner, foreign):
     designate = Designate()
     designate.in_zone = [{"id": "r", "project_id": owner}]
-    verdict = refusal(dns.zones._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    verdict = before_delete(dns.zones.ZONE, connection(dns=designate.answer), PROJECT, ZONE)
     assert (verdict is not None) is foreign
     assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "r")
 
@@ -359,7 +367,7 @@ def test_a_zone_with_a_recordset_of_another_project_stays(owner, foreign):
 def test_a_zone_with_a_zone_of_another_project_below_it_stays(owner, foreign):
     designate = Designate()
     designate.zones.append({"id": "b", "name": "below.ours.example.", "project_id": owner})
-    verdict = refusal(dns.zones._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    verdict = before_delete(dns.zones.ZONE, connection(dns=designate.answer), PROJECT, ZONE)
     assert (verdict is not None) is foreign
     assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "b")
 
@@ -458,8 +466,9 @@ def test_an_attachment_is_its_volumes_owners():
 def test_a_group_with_a_volume_of_another_project_stays():
     mine, theirs = volume("v1", OURS, group_id="1"), volume("v2", THEIRS, group_id="1")
     group = resource(status="available")
-    assert refusal(block_storage.groups.check_group, cinder(volumes=[mine]), PROJECT, group) is None
-    verdict = refusal(block_storage.groups.check_group, cinder(volumes=[mine, theirs]), PROJECT, group)
+    type_ = block_storage.groups.GROUP
+    assert before_delete(type_, cinder(volumes=[mine]), PROJECT, group) is None
+    verdict = before_delete(type_, cinder(volumes=[mine, theirs]), PROJECT, group)
     assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["v2"])
 
 
@@ -520,7 +529,7 @@ def test_deployments_are_those_of_the_projects_configs():
 def test_a_deployment_to_another_projects_server_stays(owner, foreign):
     nova = lambda *_: (200, {"server": {"id": "s", "tenant_id": owner}})  # noqa: E731
     deployment = resource("d", server_id="s")
-    verdict = refusal(orchestration.configs._refuse_foreign_server, connection(compute=nova), PROJECT, deployment)
+    verdict = before_delete(orchestration.configs.SOFTWARE_DEPLOYMENT, connection(compute=nova), PROJECT, deployment)
     assert (verdict is not None) is foreign
 
 
@@ -540,6 +549,8 @@ def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
 # -------------------------------------------------------------------------------------------- Keystone, Swift, Magnum
 def keystone(method, path, query, body):
     """Two users; each has an application credential in each project, and the first one has the project as default."""
+    if path.startswith("/OS-PROJECT-CLEANUP"):  # it lists them by user only
+        return 404, {"error": {"code": 404, "message": "not found"}}
     if path.startswith("/role_assignments"):
         scope = {"project": {"id": OURS}}
         return 200, {"role_assignments": [{"user": {"id": who}, "scope": scope} for who in ("u1", "u2")]}

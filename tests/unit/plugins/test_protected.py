@@ -5,8 +5,9 @@ import re
 import pytest
 
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource
-from cleanup_orchestrator.plugins.image import _refuse_shared
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
+from tests.support.sweeps import before_delete
+from tests.unit.answers import connection
 from tests.unit.repository.test_docs import DOC
 
 INSTALLED = registry.load()
@@ -58,15 +59,10 @@ def test_a_resource_is_protected_until_all_its_options_are_on(service, type_, ro
         assert protected(service, type_, row, *(s for s in every if s != one)), f"nothing but {one} stands for it"
 
 
-class Glance:
-    """An image's members."""
-
-    def __init__(self, *members):
-        self.members = [{"member_id": who, "status": status} for who, status in members]
-        self.image = self
-
-    def get(self, _path):
-        return type("Answer", (), {"status_code": 200, "json": lambda _: {"members": self.members}})()
+def glance_with(*members):
+    """A connection to a Glance that shows these members of an image, and to no other service."""
+    rows = [{"member_id": who, "status": status} for who, status in members]
+    return connection(image=lambda *_: (200, {"members": rows}))
 
 
 @pytest.mark.parametrize(
@@ -82,12 +78,10 @@ class Glance:
 )
 def test_an_image_that_others_are_members_of_takes_a_switch(members, refused):
     image = Resource("1", "one", "us", {"visibility": "shared"})
-    _refuse_shared(Glance(*members), defaults("image", "delete_shared_images"), image)
-    if not refused:
-        _refuse_shared(Glance(*members), defaults("image"), image)
-        return
-    with pytest.raises(Refused, match="shared with another project"):
-        _refuse_shared(Glance(*members), defaults("image"), image)
+    glance, type_ = glance_with(*members), INSTALLED.find("image", "image")
+    assert before_delete(type_, glance, defaults("image", "delete_shared_images"), image) is None
+    verdict = before_delete(type_, glance, defaults("image"), image)
+    assert ("shared with another project" in verdict.message) if refused else verdict is None
 
 
 def test_the_manual_names_every_switch_and_no_other():
@@ -127,9 +121,9 @@ def test_the_report_names_who_published_an_image_and_how_to_make_it_private(visi
 
 def test_the_report_counts_the_members_of_an_image_by_status_and_the_message_names_none():
     image = Resource("1", "one", "us", {"id": "1", "visibility": "shared"})
-    with pytest.raises(Refused) as refused:
-        _refuse_shared(Glance(("them", "pending"), ("others", "accepted")), defaults("image"), image)
-    why = refused.value.verdict.message
+    glance = glance_with(("them", "pending"), ("others", "accepted"))
+    verdict = before_delete(INSTALLED.find("image", "image"), glance, defaults("image"), image)
+    why = verdict.message
     assert "shared with 2 other projects (1 accepted, 1 pending), by a member of its own project" in why
-    assert [blocker["owner"] for blocker in refused.value.verdict.blocked_by] == ["them", "others"]
+    assert [blocker["owner"] for blocker in verdict.blocked_by] == ["them", "others"]
     assert why.endswith("or the operator sets [service_image] delete_shared_images")

@@ -39,6 +39,7 @@ class Cloud:
         self.roles, self.granted, self.user, self.options = {"member"}, {"member", "reader"}, {"enabled": True}, {}
         self.enabled, self.trust_status, self.releases = True, 200, True
         self.token_roles = ["admin"]
+        self.servers = []  #: of Nova: owner, host and flavor
 
     def reservation(self, method, path, query, body):
         if path == "/floatingips":
@@ -72,8 +73,18 @@ class Cloud:
         assert (method, path, query) == ("GET", "/floatingips", {"floating_network_id": NETWORK})
         return 200, {"floatingips": [*self.addresses]}
 
+    def compute(self, method, path, query, body):
+        if path == "/os-aggregates":
+            return 200, {"aggregates": [{"name": "r-mine", "hosts": ["h1"]}, {"name": "r-other", "hosts": ["h2"]}]}
+        assert (method, path, query["all_tenants"]) == ("GET", "/servers/detail", "1")
+        wanted = (query.get("host"), query.get("flavor"))
+        found = [each for each in self.servers if each[1] == wanted[0] or each[2] == wanted[1]]
+        return 200, {"servers": [{"id": "s", "name": "web", "tenant_id": owner} for owner, _, _ in found]}
+
     def connection(self):
-        made = connection(reservation=self.reservation, identity=self.identity, network=self.network)
+        made = connection(
+            reservation=self.reservation, identity=self.identity, network=self.network, compute=self.compute
+        )
         access = types.SimpleNamespace(role_names=self.token_roles)
         made.session.auth = types.SimpleNamespace(get_access=lambda _: access)
         return made
@@ -183,6 +194,27 @@ def test_leases_of_servers_are_protected(type_):
     assert [left.reason for left in cloud.delete().leftovers] == [Reason.PROTECTED]
     swept = sweeps.delete(LEASE, cloud.connection(), project(delete_compute_leases=True))
     assert swept.outcome is Outcome.CLEAR
+
+
+@pytest.mark.parametrize(
+    ("type_", "server", "stays"),
+    [
+        ("physical:host", ("q", "h1", "small"), True),
+        ("physical:host", ("p", "h1", "small"), False),
+        ("physical:host", ("q", "h2", "small"), False),
+        ("physical:host", ("q", "h2", "r-mine"), False),
+        ("virtual:instance", ("q", "h2", "r-mine"), True),
+        ("virtual:instance", ("p", "h2", "r-mine"), False),
+        ("flavor:instance", ("q", "h2", "r-mine"), True),
+        ("virtual:floatingip", ("q", "h1", "r-mine"), False),
+    ],
+)
+def test_a_lease_stays_whose_end_would_delete_a_server_of_another_project(type_, server, stays):
+    cloud = Cloud(lease("mine", -1, 1, type_=type_))
+    cloud.servers = [server]
+    swept = sweeps.delete(LEASE, cloud.connection(), project(delete_compute_leases=True))
+    left = [(one.reason, [(b["id"], b["owner"]) for b in one.blocked_by]) for one in swept.leftovers]
+    assert left == ([(Reason.FOREIGN, [("s", "q")])] if stays else [])
 
 
 def test_a_leftover_floating_ip_or_server_needs_its_lease_only():

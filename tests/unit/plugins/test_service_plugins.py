@@ -17,6 +17,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import dns, load_balancer, shared_file_system
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, Rest
 from tests.support import sweeps
+from tests.support.sweeps import before_delete
 
 PROJECT = ProjectDefinition("ours", "name", "default", "RegionOne")
 
@@ -139,17 +140,24 @@ def test_a_quota_is_what_differs_from_the_defaults(limits, is_one):
 
 
 @pytest.mark.parametrize(
-    ("status", "reason"),
+    ("status", "provider", "reason"),
     [
-        ("PENDING_DELETE", Reason.DELETING),
-        ("PENDING_UPDATE", Reason.IN_USE),
-        ("PENDING_CREATE", Reason.IN_USE),
-        ("ACTIVE", None),
-        ("ERROR", None),
+        ("PENDING_DELETE", "amphora", Reason.DELETING),
+        ("PENDING_UPDATE", "amphora", Reason.IN_USE),
+        ("PENDING_CREATE", "gone", Reason.IN_USE),
+        ("ACTIVE", "amphora", None),
+        ("ERROR", "amphora", None),
+        ("ACTIVE", "gone", Reason.NOT_SUPPORTED),
     ],
 )
-def test_why_a_load_balancer_is_immutable(status, reason):
-    service = Canned({"GET /lbaas/loadbalancers/id": {"loadbalancer": {"provisioning_status": status}}})
+def test_why_the_delete_of_a_load_balancer_is_refused(status, provider, reason):
+    row = {"provisioning_status": status, "provider": provider}
+    service = Canned(
+        {
+            "GET /lbaas/loadbalancers/id": {"loadbalancer": row},
+            "GET /lbaas/providers": {"providers": [{"name": "amphora"}, {"name": "octavia"}]},
+        }
+    )
     verdict = load_balancer.explain(cloud(load_balancer=service), PROJECT, resource())
     assert (verdict.reason if verdict else None) == reason
 
@@ -247,10 +255,9 @@ def test_a_zone_counts_as_used_by_others_recordsets_only():
             self.answers = {f"GET {path}": {"zones": []} if path == "/zones" else next(pages)}
             return super().request(path, method, **more)
 
-    with pytest.raises(Refused) as refused:
-        dns.zones._refuse_used(cloud(dns=Paged()), PROJECT, resource())
-    assert refused.value.verdict.reason is Reason.FOREIGN
-    assert refused.value.verdict.blocked_by == ({"type": "dns.recordset", "id": "theirs", "owner": "others"},)
+    verdict = before_delete(dns.zones.ZONE, cloud(dns=Paged()), PROJECT, resource())
+    assert verdict.reason is Reason.FOREIGN
+    assert verdict.blocked_by == ({"type": "dns.recordset", "id": "theirs", "owner": "others"},)
 
 
 # -------------------------------------------------------------------------------------------------------- Manila
@@ -282,7 +289,7 @@ def test_a_manila_whose_versions_cannot_be_read_is_not_treated_as_old():
         ("migrating", False, False),
         ("deleting", False, True),
         ("deferred_deleting", False, True),
-        ("error_deferred_deleting", False, True),
+        ("error_deferred_deleting", True, False),
     ],
 )
 def test_a_failed_change_is_got_out_of_and_one_under_way_is_left(status, reset, refused):

@@ -127,7 +127,7 @@ def test_what_is_not_deleted_and_why(row, kept, reason, message):
 def test_a_dry_run_names_what_other_projects_use():
     vendor = Vendor()
     vendor.add("w", used_by=(User("vendor.gadget", "g", "p2"),))
-    assert reasons(vendor.inventory(find_users=True)) == {"w": Reason.FOREIGN}
+    assert reasons(vendor.inventory(foresee=True)) == {"w": Reason.FOREIGN}
 
 
 def test_a_service_that_refuses_with_protected_is_believed(vendor):
@@ -295,7 +295,7 @@ DELETES = {
     "an unknown type": (problem(ProblemType.UNKNOWN_TYPE), BAD),
     "HTML with 200": (response(200, HTML, "text/html"), BAD),
     "a redirect": (response(307, Location="http://thief/"), BAD),
-    "not found": (problem(ProblemType.NOT_FOUND), Reason.DELETING),
+    "not found": (problem(ProblemType.NOT_FOUND), Reason.REFUSED),
     "gone": (response(204), Reason.DELETING),
     "forbidden": (problem(ProblemType.FORBIDDEN), Reason.FORBIDDEN),
     "an error": (response(500, HTML), Reason.ERROR),

@@ -136,15 +136,15 @@ def test_plugins_know_neither_the_store_nor_the_bus(module):
 PLUGIN_CONTRACT = ours("plugins") + [
     f"{PACKAGE}.plugins.{name}"
     for name in (
-        "admin", "base", "calls", "conformance", "contract", "exceptions", "needs", "parts", "registry",
-        "values", "verdicts",
+        "admin", "base", "calls", "conformance", "contract", "exceptions", "glance", "needs", "neutron", "nova",
+        "parts", "port_uses", "registry", "remedies", "values", "verdicts",
     )
 ]  # fmt: skip
 #: Plugins that import another service's plugin. Before Magnum deletes a cluster, Heat must abandon its stack; and the
 #: resources of this stack are deleted with the cluster.
 OTHER_PLUGINS = {
     f"{PACKAGE}.plugins.container_infrastructure_management": {
-        *(f"{PACKAGE}.plugins.orchestration.{name}" for name in ("listing", "stacks")),
+        *(f"{PACKAGE}.plugins.orchestration.{name}" for name in ("contents", "listing", "stacks")),
     },
 }
 
@@ -160,7 +160,11 @@ def plugin_of(module):
 
 def plugin_offences(module, found):
     """Return what a service's plugin may not import of this package."""
-    allowed = {*ours("plugins.base", "plugins.admin", "plugins.verdicts"), *OTHER_PLUGINS.get(module, ())}
+    shared = ("admin", "base", "glance", "neutron", "nova", "port_uses", "verdicts")
+    allowed = {
+        *ours(*(f"plugins.{name}" for name in shared)),
+        *OTHER_PLUGINS.get(module, ()),
+    }
     return sorted(
         name
         for name in found

@@ -9,7 +9,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import other_projects
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
-from tests.support.sweeps import inventory
+from tests.support.sweeps import inventory, use
 
 
 class Keystone:
@@ -73,8 +73,8 @@ def test_a_blocker_without_an_owner_has_an_empty_one(without):
     blockers = ({"type": "network.port", "id": "x", **without}, {"type": "network.port", "id": "y", "owner": "them"})
     used = lambda *_: Verdict(Reason.FOREIGN, "used", blockers)  # noqa: E731
     rows = lambda *_: [{"id": "n", "project_id": "us"}]  # noqa: E731
-    type_ = ResourceType("network", list=rows, delete=None, used=used)
-    found = inventory(type_, None, ProjectDefinition("us", "", "d1", "R"), find_users=True)
+    type_ = ResourceType("network", list=rows, delete=None, used_by=use(used))
+    found = inventory(type_, None, ProjectDefinition("us", "", "d1", "R"), foresee=True)
     named = OtherProjects().name_in(found, "us", lambda: Keystone("them"))
     assert said(named) == [("", None, None), ("them", "name of them", "d2")]
 

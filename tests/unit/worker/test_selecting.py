@@ -414,8 +414,8 @@ def test_names_are_references_as_well():
 # ------------------------------------------------------------------------- what refers stays for another reason
 @pytest.mark.parametrize("reason", [Reason.IN_USE, Reason.FOREIGN])
 def test_what_a_resource_in_use_refers_to_stays_with_it(reason):
-    def used(resource):
-        return Verdict(reason, "something uses it") if resource.id == "tip" else None
+    def used(_resources):
+        return {"tip": Verdict(reason, "something uses it")}
 
     shelf = Shelf(base={"to": [], "tags": ["temporary"]}, tip={"to": ["base"], "tags": ["temporary"]})
     result = swept(shelf, TAGGED, refers_to=lambda resource: resource.data["to"], needs=lambda: used)

@@ -24,6 +24,10 @@ class HttpError(Exception):
         self.status_code = status_code
 
 
+class ServiceDisabledException(Exception):
+    """openstacksdk's error for a service that the catalog does not have."""
+
+
 class NotSupported(Exception):
     """What the SDK raises when nothing at an endpoint says which versions it speaks."""
 
@@ -110,6 +114,7 @@ def test_an_object_whose_owner_changed_after_the_listing_is_not_deleted():
         (TimeoutError("too slow"), Reason.UNREACHABLE),
         (ConnectionError("refused"), Reason.UNREACHABLE),
         (NotSupported("no supported versions"), Reason.UNREACHABLE),
+        (ServiceDisabledException("it is not in the catalog"), Reason.UNREACHABLE),
         (KeyError("defect of a plugin"), Reason.ERROR),
     ],
 )
@@ -401,11 +406,11 @@ def test_a_refused_forced_delete_leaves_the_text_of_the_refusal():
     assert (left.reason, left.message) == (Reason.FOREIGN, "another project's snapshot holds it")
 
 
-def test_what_is_gone_when_force_comes_is_gone():
+def test_what_force_does_not_find_is_left_as_long_as_it_is_listed():
     shelf = Stubborn(row("1"))
     shelf.refuse["1"] = HttpError(404)
     result = run(shelf.type(), stuck={"1"})
-    assert [left.reason for left in result.leftovers] == [Reason.DELETING], "the second listing is the truth"
+    assert [left.reason for left in result.leftovers] == [Reason.REFUSED], "the second listing is the truth"
 
 
 # ---------------------------------------------------------------------------------------- what is shown and what is not

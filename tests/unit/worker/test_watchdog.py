@@ -235,14 +235,14 @@ def test_the_journal_and_the_log_name_the_place_where_a_step_hangs(real_threads,
     site.sweep(made)
     (line,) = site.lines(made, "sweep.unknown")
     assert (line.data["type"], line.data["region"], line.data["reason"]) == ("port", "R1", "timed_out")
-    (said,) = [r.message for r in caplog.records if "given up" in r.message]
+    (said,) = [r.getMessage() for r in caplog.records if "given up" in r.getMessage()]
     assert said.startswith("network.port@R1: given up: no sign of life for 1 seconds; its thread is at ")
     assert said.endswith("(block)") and "test_watchdog.py:" in said
     (thread,) = site.worker.hung._threads
     real_threads.gate.release()
     site.close()
     thread.join(60)
-    ended = [r.message.split(",")[0] for r in caplog.records if "has ended" in r.message]
+    ended = [r.getMessage().split(",")[0] for r in caplog.records if "has ended" in r.getMessage()]
     assert ended == ["network.port@R1: its thread has ended"]
     assert metrics.HUNG._value.get() == 0
     site.store.close()

@@ -61,6 +61,9 @@ class Records:
         self.forgotten.append((change.type, event.message))
         return True
 
+    def deletes(self, _step_id):
+        return {}
+
     def leftovers(self, *_, **__):
         return [types.SimpleNamespace(leftover=one) for one in self.left]
 
@@ -105,8 +108,8 @@ def task(record=None, step=None, store=None, **conf):
         protection=Protection(tuple(conf.get("never", ())), lambda: "own"),
         hold_options=conf.get("hold_options", CLOSED),
         conf=types.SimpleNamespace(
-            worker=types.SimpleNamespace(lease=60, most_listed=10, slice=60, parallel_deletes=1),
-            protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
+            worker=types.SimpleNamespace(lease=60, most_listed=10, slice=60, parallel_deletes=1, deleting_patience=60),
+            protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[], ignored_uses=[]),
             deletion=types.SimpleNamespace(**options),
         ),
         registry=conf.get("registry"),

@@ -21,6 +21,7 @@ SERVICE = Service(
     (
         ResourceType(
             "trigger",
+            used_by=(),
             list=Rest(TYPE, "/triggers", key="triggers", query={"project_id": "{project_id}"}, paging=Paging.MARKER),
             show=Rest(TYPE, "/triggers/{id}", key="trigger"),
             delete=Rest(TYPE, "/triggers/{id}", method="DELETE"),
@@ -31,6 +32,7 @@ SERVICE = Service(
         ),
         ResourceType(
             "function",
+            used_by=(),
             list=Rest(TYPE, "/functions", key="functions", query={"project_id": "{project_id}"}, paging=Paging.MARKER),
             show=Rest(TYPE, "/functions/{id}", key="function"),
             delete=Rest(TYPE, "/functions/{id}", method="DELETE"),

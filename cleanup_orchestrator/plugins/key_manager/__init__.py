@@ -9,7 +9,7 @@ projects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
@@ -18,7 +18,8 @@ from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     SCOPED,
     BadAnswer,
-    Needs,
+    Blocker,
+    OneByOne,
     Paging,
     Parts,
     ProjectDefinition,
@@ -30,11 +31,27 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Token,
+    Use,
     Verdict,
     blocker,
     exceptions,
+    in_catalog,
     linked,
-    mentions,
+    pick,
+    refuse,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.glance import foreign_images, images_with
+from cleanup_orchestrator.plugins.key_manager.needs import (
+    CINDERS,
+    CONSUMERS,
+    KEY,
+    KEY_IDS,
+    MOST_CONSUMERS,
+    NEEDED_BY,
+    SERVES,
+    USERS,
+    consumers,
 )
 
 if TYPE_CHECKING:
@@ -57,55 +74,6 @@ _FRESH = "the token is scoped into the project, and Barbican shows nothing else"
 
 #: The first microversion that refuses to delete a secret under its consumers. An older one deletes it silently.
 _DETECT = "1.2"
-#: The first microversion that knows consumers of secrets.
-_CONSUMERS = "1.1"
-_MOST_CONSUMERS = 100  #: that one call returns
-
-#: Types that keep keys or certificates in Barbican and need them while they exist: an encrypted volume cannot even be
-#: detached without its key.
-_USERS = (
-    "load-balancer.load_balancer",
-    "compute.server",
-    "block-storage.backup",
-    "block-storage.snapshot",
-    "block-storage.volume",
-    "shared-file-system.share",
-    "database.instance",
-    "image.image",
-)
-
-#: What names certificates of a load balancer.
-_OF_BALANCERS = tuple(
-    Rest(
-        "load-balancer",
-        f"/lbaas/{name}",
-        key=name,
-        query={"project_id": "{project_id}", "limit": 1000},
-        paging=Paging.LINKS,
-    )
-    for name in ("listeners", "pools")
-)
-
-
-def named_by_balancers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-    """Return a function by which the load balancers need what the project's listeners and pools name.
-
-    If Octavia does not show these with a token of the project, each secret and each container counts as named.
-    """
-    try:
-        named = mentions(row for call in _OF_BALANCERS for row in call.rows(connection, project))
-    except exceptions.ForbiddenException:
-        return lambda _resource: min(left)
-    return lambda resource: min(left) if named(resource) else None
-
-
-#: An image names its secrets in its properties: the key of an encrypted one, the certificate of a signed one. An order
-#: names what it has made, or is for. What secrets the other types use is not shown to an admin in one place.
-_NEEDED_BY = (
-    ("image.image", linked(Rest("image", "/images/{id}"))),
-    ("load-balancer.load_balancer", named_by_balancers),
-    ("order", linked(Rest("key-manager", "/orders/{id}"))),
-)
 
 
 def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -130,12 +98,22 @@ def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefin
     return listing
 
 
-def _outsiders(connection: Connection, project: ProjectDefinition, path: str) -> list[str]:
-    """Return the users in the ACL that are not members of the project."""
+def _readers(connection: Connection, path: str) -> set[str]:
+    """Return the users in an ACL. Only these read a resource with a token of another project."""
     response = connection.key_manager.get(f"{path}/acl")
     exceptions.raise_from_response(response)
-    users = (response.json().get("read") or {}).get("users") or []
-    return sorted(set(users) - set(project.member_ids))
+    return {str(user) for user in (response.json().get("read") or {}).get("users") or ()}
+
+
+def _outsiders(connection: Connection, project: ProjectDefinition, path: str) -> list[str]:
+    """Return the users in the ACL that are not members of the project, or are also members of others."""
+
+    def is_elsewhere(user: str) -> bool:
+        query = {"user.id": user, "effective": "true"}
+        rows = Rest("identity", "/role_assignments", key="role_assignments", query=query).rows(connection, project)
+        return any(pick(row, "scope.project.id") not in (None, project.id) for row in rows)
+
+    return sorted(user for user in _readers(connection, path) if user not in project.member_ids or is_elsewhere(user))
 
 
 def _refuse_shared(
@@ -159,21 +137,73 @@ def _refuse_shared(
         raise Refused(Verdict(Reason.PROTECTED, message, blockers))
 
 
-def _consumers(connection: Connection, path: str) -> list[Row]:
-    """Return the first hundred consumers of a secret or a container.
+#: How Barbican's consumers name resources: the words of Cinder, Glance and Manila for a secret, and the call that shows
+#: one, with the attribute that has its owner.
+_RESOURCES = {
+    "volume": (Rest("block-storage", "/volumes/{id}", key="volume"), "os-vol-tenant-attr:tenant_id"),
+    "image": (Rest("image", "/images/{id}"), "owner"),
+    "share": (Rest("shared-file-system", "/shares/{id}", key="share", microversion="2.73"), "project_id"),
+}
 
-    Barbican before 1.1 has no consumers.
+
+def _used_by_others(connection: Connection, project: ProjectDefinition, secret: Resource) -> Verdict | None:
+    """Name the images, volumes and shares of others that use a secret, by its consumers and by images that name it.
+
+    They need its ACL for that. Barbican shows the owner of a consumer neither to an admin nor to its project. So the
+    service of a consumer is asked. A user of both projects is in the ACL, too.
     """
-    response = connection.key_manager.get(
-        f"{path}/consumers", params={"limit": _MOST_CONSUMERS}, microversion=_CONSUMERS
-    )
-    if response.status_code == 406:
-        return []
-    exceptions.raise_from_response(response)
-    rows = response.json().get("consumers")
-    if not isinstance(rows, list):
-        raise BadAnswer(f"GET {path}/consumers answered without 'consumers'")
-    return rows
+    path = f"/secrets/{secret.id}"
+    if project.options.get("delete_shared_secrets") or not _readers(connection, path):
+        return None
+    found: list[Blocker] = []
+    for row in consumers(connection, path):
+        kind = str(row.get("resource_type"))
+        if kind in _RESOURCES and in_catalog(connection, _RESOURCES[kind][0].service_type):
+            one, owner = _RESOURCES[kind]
+            try:
+                shown = one.row(connection, project, Resource(str(row.get("resource_id")), "", None))
+            except (exceptions.NotFoundException, exceptions.BadRequestException):  # it is gone, or never was
+                continue
+            found.append(blocker(f"{one.service_type}.{kind}", row.get("resource_id"), shown.get(owner)))
+    if in_catalog(connection, "image"):
+        for name in ("img_signature_certificate_uuid", "cinder_encryption_key_id"):
+            found += foreign_images(project, images_with(connection, name, secret.id))
+    return verdict_naming(project, "it is used by", (each for each in found if each["owner"] != project.id))
+
+
+def _leave_to_its_volume(
+    connection: Connection, project: ProjectDefinition, secret: Resource, consumers: Sequence[Row]
+) -> None:
+    """Remove the consumers of the key of a volume or backup that is still there, and leave the key to it.
+
+    Cinder deletes a key with its volume, and fails while the key has consumers (volume/api.py, delete). Without the key
+    the data of a volume would be lost although the volume itself may have to stay.
+
+    :raises Refused: naming the volumes and backups
+    """
+    if connection.config.get_session_endpoint("block-storage") is None:
+        return
+    holders = [
+        blocker(f"block-storage.{name}", row["id"], project.id, row.get("name"))
+        for name in CINDERS
+        for row in _keyed(name).rows(connection, project)
+        if row.get(KEY) == secret.id
+    ]
+    if not holders:
+        return
+    for row in consumers:
+        body = {key: row[key] for key in ("service", "resource_type", "resource_id")}
+        remove = Rest("key-manager", "/secrets/{id}/consumers", method="DELETE", body=body, microversion=CONSUMERS)
+        remove.call(connection, project, secret)
+    text = "it is the key of it. Its consumers kept Cinder from the delete, and were removed: it is deleted with"
+    refuse(verdict_naming(project, text, holders))
+
+
+def _keyed(name: str) -> Rest:
+    """Return the list of the project's volumes or backups, with their keys. The owner of each is the project."""
+    query = {"all_tenants": "1", "project_id": "{project_id}"}
+    path = f"/{name}s/detail"
+    return Rest("block-storage", path, f"{name}s", query=query, microversion=KEY_IDS, paging=Paging.MARKER, limit=1000)
 
 
 def _delete_secret(connection: Connection, project: ProjectDefinition, secret: Resource) -> None:
@@ -188,7 +218,7 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
     if response.status_code not in (400, 406):  # 406: before 1.2 a delete ignores consumers
         exceptions.raise_from_response(response)
         return
-    rows = _consumers(connection, path)
+    rows = consumers(connection, path)
     if response.status_code == 400 and not rows:
         exceptions.raise_from_response(response)
     if rows:
@@ -196,12 +226,13 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
             blocker(f"{r.get('service')}.{r.get('resource_type')}", r.get("resource_id"), "") for r in rows
         )
         _refuse_shared(connection, project, path, blockers)
+        _leave_to_its_volume(connection, project, secret, rows)
     response = delete(_DETECT, force="true") if response.status_code == 400 else delete(None)
     exceptions.raise_from_response(response)
 
 
 def _refuse_shared_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
-    """Check the consumers of a container, because Barbican does not check them."""
+    """Name the consumers of a container that users of other projects can read. Barbican does not check them."""
     if rows := container.data.get("consumers"):
         blockers = tuple(blocker(str(r.get("name")), r.get("URL"), "") for r in rows)
         _refuse_shared(connection, project, f"/containers/{container.id}", blockers)
@@ -220,14 +251,14 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 def _of_secret(connection: Connection, _project: ProjectDefinition, secret: Resource) -> list[Row]:
     """Return the consumers of a secret, the first hundred, and one of unknown age for all others."""
-    rows = _consumers(connection, f"/secrets/{secret.id}")
-    return rows if len(rows) < _MOST_CONSUMERS else [*rows, {}]
+    rows = consumers(connection, f"/secrets/{secret.id}")
+    return rows if len(rows) < MOST_CONSUMERS else [*rows, {}]
 
 
 def _of_container(connection: Connection, _project: ProjectDefinition, container: Resource) -> list[Row]:
     """Return the consumers of a container, as those of a secret."""
-    rows = _consumers(connection, f"/containers/{container.id}") if container.data.get("consumers") else []
-    return rows if len(rows) < _MOST_CONSUMERS else [*rows, {}]
+    rows = consumers(connection, f"/containers/{container.id}") if container.data.get("consumers") else []
+    return rows if len(rows) < MOST_CONSUMERS else [*rows, {}]
 
 
 SERVICE = Service(
@@ -248,6 +279,7 @@ SERVICE = Service(
             token=Token.PROJECT,
             created="created",
             parts=(),
+            used_by=(),
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
             note="Deleted before the other types, because an order in progress creates a secret. This secret is "
             "a separate resource.",
@@ -260,9 +292,22 @@ SERVICE = Service(
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
-            prepare=(_refuse_shared_container,),
-            after=("order", *_USERS),
-            needed_by=_NEEDED_BY,
+            used_by=(
+                Use(
+                    ("load-balancer.listener", "load-balancer.pool"),
+                    "takes the certificate, so that the load balancer can no longer be repaired",
+                    OneByOne(_refuse_shared_container),
+                    option="delete_shared_secrets",
+                ),
+                Use(
+                    ("key-manager.consumer",),
+                    "takes the content from others who may read it",
+                    unseen="a reader that registers no consumer is not known",
+                ),
+            ),
+            after=("order", *USERS),
+            needed_by=NEEDED_BY,
+            serves=SERVES,
             created="created",
             parts=(Parts("consumer", _of_container, created="created"),),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
@@ -277,15 +322,38 @@ SERVICE = Service(
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
-            after=("order", "container", *_USERS),
-            needed_by=(*_NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
+            used_by=(
+                Use(
+                    ("image.image", "block-storage.volume", "shared-file-system.share"),
+                    "takes the key or certificate, so that the data can never be read again",
+                    OneByOne(_used_by_others),
+                    option="delete_shared_secrets",
+                ),
+                # The delete itself looks for them, once Barbican has refused it because of a consumer.
+                Use(
+                    ("load-balancer.listener", "load-balancer.pool"),
+                    "is refused, if users of other projects may read it and any consumer is registered",
+                    option="delete_shared_secrets",
+                ),
+                Use(
+                    ("key-manager.consumer",),
+                    "takes the content from others who may read it",
+                    unseen="a reader that registers no consumer is not known",
+                ),
+            ),
+            after=("order", "container", *USERS),
+            needed_by=(*NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
+            serves=SERVES,
             created="created",
             parts=(Parts("consumer", _of_secret, created="created"),),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "
             "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer "
-            "404 by id: only 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
+            "404 by id: only 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows. A leftover "
+            "of another type holds only the secrets that it names, and those without a name if it does not show its "
+            "keys. The key of a volume goes with the volume. If a consumer of the key keeps Cinder from that, the "
+            "consumer is removed, unless users of other projects may read the key.",
         ),
         ResourceType(
             name="project_quota",
@@ -293,6 +361,7 @@ SERVICE = Service(
             all_projects="a quota is asked for by its project's id",
             delete=Rest("key-manager", "/project-quotas/{project_id}", method="DELETE"),
             fresh="the row's key is the project's id",
+            used_by=(),
             project_setting=True,
             after=("order", "container", "secret"),
             source="GET, DELETE /v1/project-quotas/{id}; barbican common/policies/quotas.py",

@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from oslo_config import cfg
 
@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.base import (
     MOST_BLOCKERS,
     ROW,
     BadAnswer,
+    OneByOne,
     Paging,
     Parts,
     ProjectDefinition,
@@ -31,17 +32,18 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Service,
+    Use,
     Verdict,
     blocker,
     exceptions,
     linked,
+    state_remedies,
 )
+from cleanup_orchestrator.plugins.glance import list_pages
+from cleanup_orchestrator.plugins.image.uses import USES
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
-
-#: Glance's default page is 25; 1000 is ``api_limit_max``, to which it reduces a larger limit.
-PAGE = 1000
 
 OPTIONS = (
     cfg.BoolOpt(
@@ -79,32 +81,6 @@ OPTIONS = (
 )
 
 
-def _pages(connection: Connection, path: str, key: str, query: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield every row of a collection.
-
-    Only the marker is taken from Glance's next link, so that the filters are in every request. The SDK is not used for
-    three reasons. With a limit it asks for one page too many, by a marker that may be deleted by then (400). It filters
-    tasks by owner only in the client. It creates 170 attributes for every image.
-    """
-    marker: dict[str, str] = {}
-    while True:
-        response = connection.image.get(path, params={**query, "limit": PAGE, **marker})
-        exceptions.raise_from_response(response)
-        try:
-            body = response.json()
-        except ValueError as error:
-            raise BadAnswer(f"GET {path} answered no JSON") from error
-        if not isinstance(body, Mapping) or not isinstance(body.get(key), list):
-            raise BadAnswer(f"GET {path} answered without {key!r}")
-        yield from body[key]
-        if not body.get("next"):
-            return
-        following = parse_qs(urlsplit(str(body["next"])).query).get("marker")
-        if not following or {"marker": following[0]} == marker:
-            raise BadAnswer(f"GET {path} gave a next page that leads nowhere")
-        marker = {"marker": following[0]}
-
-
 # --------------------------------------------------------------------------------------------------------- images
 
 
@@ -118,7 +94,7 @@ _KEY_POLICY = "cinder_encryption_key_deletion_policy"
 def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's images, hidden ones included."""
     for hidden in ("false", "true"):
-        yield from _pages(
+        yield from list_pages(
             connection, "/images", "images", {"owner": project.id, "visibility": "all", "os_hidden": hidden}
         )
 
@@ -126,7 +102,7 @@ def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
 def _all_images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the images of all projects, hidden ones included."""
     for hidden in ("false", "true"):
-        yield from _pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
+        yield from list_pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
 
 
 #: How to clear the protection of an image; the name of the option follows.
@@ -166,12 +142,6 @@ def _shared(connection: Connection, project: ProjectDefinition, image: Resource)
     others = "another project" if len(members) == 1 else f"{len(members)} other projects"
     text = f"the image is shared with {others} ({said}), {by}; {_CLEARED} delete_shared_images"
     return Verdict(Reason.PROTECTED, text, blockers)
-
-
-def _refuse_shared(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
-    """Refuse an image that other projects use by membership. It only reads."""
-    if verdict := _shared(connection, project, image):
-        raise Refused(verdict)
 
 
 def _members(connection: Connection, image_id: str) -> list[Row]:
@@ -249,6 +219,34 @@ def _refuse_user_written_locations(connection: Connection, project: ProjectDefin
         raise Refused(Verdict(Reason.PROJECT_GONE, f"{text}then delete the image by hand"))
 
 
+def _explain_staged(connection: Connection, project: ProjectDefinition, image: Resource) -> Verdict | None:
+    """Say that the data of an image was staged by one worker of Glance, which has to delete it.
+
+    Glance passes the delete to that worker. If the worker's host is gone, Glance answers 500: it expects another error
+    than keystoneauth raises (api/v2/images.py, _proxy_request_to_host). No answer names the worker.
+    """
+    status = _IMAGE.row(connection, project, image).get("status")
+    if status not in ("uploading", "importing"):
+        return None
+    text = (
+        f"its status is {status}: its data was staged by one worker of Glance, which has to delete it, and does not "
+        "answer (os_glance_stage_host in the table image_properties of Glance's database names it)"
+    )
+    return Verdict(Reason.ERROR, text)
+
+
+_REMEDIES = {
+    **state_remedies(
+        "openstack image show {id} has its status, and the log of glance-api the cause",
+        "openstack image set --activate {id}, for one that is deactivated",
+    ),
+    Reason.ERROR: "the log of glance-api has the cause: remove it, and it is tried again automatically. If the image "
+    "was staged on a host that is gone, an operator starts a glance-api with worker_self_reference_url = the value of "
+    "os_glance_stage_host, or runs in Glance's database DELETE FROM image_properties WHERE image_id = '{id}' AND name "
+    "= 'os_glance_stage_host'; what was staged stays on that host",
+}
+
+
 def _patch(connection: Connection, image: Resource, change: Mapping[str, Any]) -> None:
     headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
     response = connection.image.patch(f"/images/{image.id}", json=[change], headers=headers)
@@ -260,7 +258,7 @@ def _patch(connection: Connection, image: Resource, change: Mapping[str, Any]) -
 
 def _all_namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the metadef namespaces of all projects."""
-    yield from _pages(connection, "/metadefs/namespaces", "namespaces", {})
+    yield from list_pages(connection, "/metadefs/namespaces", "namespaces", {})
 
 
 def _namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -299,7 +297,7 @@ def _unprotect_namespace(connection: Connection, project: ProjectDefinition, nam
 
 def _tasks(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's tasks."""
-    yield from _pages(connection, "/tasks", "tasks", {"owner": project.id})
+    yield from list_pages(connection, "/tasks", "tasks", {"owner": project.id})
 
 
 def _keep_task(task: Resource, project: ProjectDefinition) -> str | None:
@@ -310,7 +308,7 @@ def _memberships(connection: Connection, project: ProjectDefinition) -> Iterator
     """Yield the project's memberships in images of other projects."""
     for hidden in ("false", "true"):
         query = {"visibility": "shared", "member_status": "all", "os_hidden": hidden}
-        for image in _pages(connection, "/images", "images", query):
+        for image in list_pages(connection, "/images", "images", query):
             if image.get("owner") == project.id:
                 continue  # members of the project's images are deleted with them
             for member in _members(connection, image["id"]):
@@ -341,11 +339,21 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_user_written_locations, _refuse_shared, _unprotect_image, _keep_key),
+            prepare=(_refuse_user_written_locations, _unprotect_image, _keep_key),
+            explain=_explain_staged,
+            remedies=_REMEDIES,
             acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
             "what they name with the token that asks for the delete",
             acts_on_if=_has_user_written_locations,
-            used=_shared,
+            used_by=(
+                Use(
+                    ("image.member",),
+                    "leaves servers that they booted from it without their image",
+                    OneByOne(_shared),
+                    option="delete_shared_images",
+                ),
+                *USES,
+            ),
             after=("compute.server", "block-storage.volume"),
             needed_by=(
                 ("compute.server", linked(_SERVER)),
@@ -375,6 +383,7 @@ SERVICE = Service(
             title="display_name",
             owner="owner",
             protect=(_protect_namespace,),
+            used_by=(),
             prepare=(_unprotect_namespace,),
             unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",
             created="created_at",
@@ -394,6 +403,7 @@ SERVICE = Service(
             title="type",
             owner="owner",
             keep=(_keep_task,),
+            used_by=(),
             created="created_at",
             parts=(),
             source="GET /v2/tasks?owner=X; DELETE is always 405 (glance api/v2/tasks.py)",
@@ -407,6 +417,7 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}/members/{project_id}", method="DELETE"),
             id="image_id",
             owner="member_id",
+            used_by=(),
             project_setting=True,
             available=_memberships_wanted,
             unfiltered="there is no list of a project's memberships: the members of every shared image are asked for",

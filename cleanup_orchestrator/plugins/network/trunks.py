@@ -1,0 +1,131 @@
+"""Neutron: trunks, and the stale binding of a parent port that keeps one from its delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    Parts,
+    ProjectDefinition,
+    Reason,
+    Resource,
+    Rest,
+    Row,
+    Verdict,
+    blocker,
+    exceptions,
+    state_remedies,
+    to_row,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    SERVERS,
+    behind_ports_of_servers,
+    extension,
+    row_blocker,
+    simple_type,
+)
+from cleanup_orchestrator.plugins.neutron import owner_of
+from cleanup_orchestrator.plugins.port_uses import serves_ports
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def ports_of_trunk(trunk: Resource) -> list[object]:
+    """Return the ids of the parent and the subports of a trunk."""
+    return [trunk.data.get("port_id"), *(port.get("port_id") for port in trunk.data.get("sub_ports") or ())]
+
+
+def enable_trunk(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Enable a trunk: Neutron refuses to delete a disabled one."""
+    if resource.data.get("is_admin_state_up") is False:
+        connection.network.update_trunk(resource.id, admin_state_up=True)
+
+
+def _bound_parent(connection: Connection, trunk: Resource) -> Row | None:
+    """Return the parent port of a trunk; ``None`` if it is gone, or bound to no host."""
+    try:
+        port = to_row(connection.network.get_port(trunk.data["port_id"]))
+    except exceptions.NotFoundException:
+        return None
+    return port if port.get("binding_host_id") else None
+
+
+def _server_of(connection: Connection, port: Row) -> dict[str, str] | None:
+    """Return the server that has a port, as a blocker; ``None`` if Nova does not know it."""
+    try:
+        row = Rest("compute", "/servers/{id}", key="server").row(
+            connection, _NO_PROJECT, Resource(str(port["device_id"]), "", None)
+        )
+    except exceptions.NotFoundException:
+        return None
+    return blocker("compute.server", port["device_id"], row.get("tenant_id"), row.get("name"))
+
+
+_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
+
+
+def _is_stale(connection: Connection, project: ProjectDefinition, port: Row) -> bool:
+    """Return whether no device has a bound port of the project: it has none, or a server that Nova does not know."""
+    if owner_of(port) != project.id:
+        return False
+    if not port.get("device_id"):
+        return True
+    has_nova = connection.config.get_session_endpoint("compute") is not None
+    of_server = str(port.get("device_owner") or "").startswith("compute:")
+    return of_server and has_nova and _server_of(connection, port) is None
+
+
+def clear_stale_binding(
+    connection: Connection, deleting: Connection, project: ProjectDefinition, trunk: Resource, error: Exception
+) -> bool:
+    """Clear the binding of the parent port to a host if no device has the port; return whether to delete again.
+
+    Neutron refuses to delete a trunk whose parent is bound to a host, unless the driver on that host allows it. A host
+    that is gone has no driver (409 TrunkInUse).
+    """
+    if not isinstance(error, exceptions.ConflictException):
+        return False
+    port = _bound_parent(connection, trunk)
+    if port is None or not _is_stale(connection, project, port):
+        return False
+    connection.network.update_port(port["id"], binding_host_id="")
+    return True
+
+
+def explain_trunk(connection: Connection, project: ProjectDefinition, trunk: Resource) -> Verdict | None:
+    """Name what the parent port of a trunk is bound for: a server, or a host."""
+    port = _bound_parent(connection, trunk)
+    if port is None:
+        return None
+    if str(port.get("device_owner") or "").startswith("compute:") and (server := _server_of(connection, port)):
+        return verdict_naming(project, "its parent port is bound for", [server])
+    text = f"its parent port {port['id']} is bound to the host {port['binding_host_id']}"
+    reason = Reason.IN_USE if owner_of(port) == project.id else Reason.FOREIGN
+    return Verdict(reason, text, (row_blocker("port", port),))
+
+
+TRUNK = simple_type(
+    "trunk",
+    "trunks",
+    available=extension("trunk"),
+    after=SERVERS,
+    needed_by=tuple((name, behind_ports_of_servers("port_id")) for name in SERVERS),
+    prepare=(enable_trunk,),
+    used_by=(serves_ports(ports_of_trunk, "takes the port out of the trunk"),),
+    unblock=clear_stale_binding,
+    explain=explain_trunk,
+    remedies=state_remedies(
+        "openstack network trunk show {id} names the parent port, and openstack port show the host and the device that "
+        "it is bound for",
+        "openstack port unset --host PORT, where PORT is the parent of trunk {id}, and no server and no node has it",
+    ),
+    note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
+    "as ordinary ports. If its parent is bound to a host, and no server has the parent, the binding is cleared: "
+    "otherwise Neutron answers 409 TrunkInUse for a host that is gone.",
+    tags="tags",
+    created="created_at",
+    parts=(Parts("subport", "sub_ports", changed="updated_at"),),
+    source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed, can_be_trunked_or_untrunked",
+)

@@ -1,0 +1,170 @@
+"""What the plugins of several services ask Neutron: extensions, owners, ports and routers.
+
+Neutron refuses a call to members where it harms others, and lets an admin make it. Several services delete ports as
+well: Nova with a server, Octavia with a load balancer.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, in_catalog
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, pick
+from cleanup_orchestrator.plugins.verdicts import MOST_BLOCKERS
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Rows of a page of a list over all projects. Without a limit Neutron may return the whole cloud at once.
+PAGE = 1000
+_IDS = 50  #: values in one query: a URL must not get too long
+#: Owners of ports that only the calls of a router remove (neutron_lib constants, ROUTER_PORT_OWNERS and HA).
+ROUTER_PORTS = (
+    "network:router_interface",
+    "network:router_interface_distributed",
+    "network:ha_router_replicated_interface",
+    "network:router_centralized_snat",
+    "network:router_gateway",
+    "network:router_ha_interface",
+)
+ROUTER_INTERFACES = ROUTER_PORTS[:3]  #: owners of the ports by which a router reaches a network
+#: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
+NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
+_EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
+_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint, because each step has a new connection
+_extensions_lock = threading.Lock()
+
+
+def extension_aliases(connection: Connection) -> frozenset[str]:
+    """Return the aliases of the extensions that this Neutron has.
+
+    :raises BadAnswer: when the list is empty: every Neutron has some extensions
+    """
+    endpoint = str(connection.network.get_endpoint() or "")
+    with _extensions_lock:
+        read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
+    if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
+        return known
+    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
+    if not found:
+        raise BadAnswer("GET /v2.0/extensions answered with an empty list")
+    if endpoint:
+        with _extensions_lock:
+            _extensions[endpoint] = (time.monotonic(), found)
+    return found
+
+
+_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
+
+
+def owner_of(row: Row) -> str:
+    """Return the id of the project that owns a row; empty when the row shows none."""
+    return str(row.get("project_id") or row.get("tenant_id") or "")
+
+
+#: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance.
+_SERVICE_PORT = re.compile(r"(octavia|trove)-")
+#: Owners of ports that Octavia and Manila make.
+_SERVICE_PORT_OWNERS = ("octavia", "manila:")
+#: How the ``device_id`` of a port begins that has the address of a load balancer. It belongs to the project of that.
+_BALANCER = "lb-"
+#: Names of Octavia's servers, whose ports on the networks of members have no name.
+_AMPHORA = "amphora-"
+
+
+def without_service_ports(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
+    """Yield the ports, without those that services made in projects of their own.
+
+    Before a network is deleted, such a port is deleted with the project's load balancer, share server or database. A
+    user may give a port such a name: then a plan does not foresee that it blocks, and its network stays nevertheless.
+
+    A look-up in Nova is one call for each port. Once as many ports stay as a verdict names, Nova is not asked any more:
+    the number of the others may then contain ports of amphorae.
+    """
+    staying = 0
+    for port in ports:
+        if owner_of(port) not in ("", project.id):
+            if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):
+                continue
+            staying += 1
+        yield port
+
+
+def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:
+    """Return whether a service made a port; if Nova does not say so of its server, the port counts as a user's."""
+    owner = str(port.get("device_owner") or "").lower()
+    if str(port.get("device_id") or "").startswith(_BALANCER):
+        return False
+    if owner.startswith(_SERVICE_PORT_OWNERS) or _SERVICE_PORT.match(str(port.get("name") or "")):
+        return True
+    if not ask_nova or not owner.startswith("compute:") or not (server := port.get("device_id")):
+        return False
+    if connection.config.get_session_endpoint("compute") is None:
+        return False
+    response = connection.compute.get(f"/servers/{quote(str(server), safe='')}")
+    if response.status_code != 200:
+        return False
+    try:
+        name = pick(response.json(), "server.name")
+    except ValueError:
+        return False
+    return str(name or "").startswith(_AMPHORA)
+
+
+def rows_with(
+    connection: Connection,
+    project: ProjectDefinition,
+    path: str,
+    attribute: str,
+    values: Iterable[object],
+    **query: Any,
+) -> Iterator[Row]:
+    """Yield the rows of a collection, of any project, with one of these values in an attribute.
+
+    :param path: ``/floatingips``; its last part is the key of the answer
+    :param attribute: one that Neutron filters by
+    """
+    wanted = sorted({str(value) for value in values if value})
+    key = path.rpartition("/")[2].replace("-", "_")
+    for start in range(0, len(wanted), _IDS):
+        part = wanted[start : start + _IDS]
+        listing = Rest("network", path, key=key, query={"limit": PAGE, **query, attribute: part}, paging=Paging.LINKS)
+        yield from (row for row in listing.rows(connection, project) if str(row.get(attribute)) in part)
+
+
+def ports_of_devices(
+    connection: Connection, project: ProjectDefinition, devices: Sequence[Resource]
+) -> Iterator[tuple[str, Row]]:
+    """Yield the ports of servers or containers, each with the id of its device."""
+    if in_catalog(connection, "network"):
+        for port in rows_with(connection, project, "/ports", "device_id", (device.id for device in devices)):
+            yield str(port["device_id"]), port
+
+
+def routers_on(connection: Connection, project: ProjectDefinition, networks: Iterable[object]) -> list[Row]:
+    """Return the routers, of any project, with an interface on one of these networks."""
+    if "router" not in extension_aliases(connection):  # a Neutron without routers answers 404 to their list
+        return []
+    owners = list(ROUTER_INTERFACES)
+    ports = rows_with(connection, project, "/ports", "network_id", networks, device_owner=owners)
+    routers = {port.get("device_id") for port in ports if port.get("device_owner") in owners}
+    return list(rows_with(connection, project, "/routers", "id", routers))
+
+
+def ports_of_others(connection: Connection, project: ProjectDefinition, networks: Iterable[object]) -> Iterator[Row]:
+    """Yield the ports on these networks that users of other projects made."""
+    found = rows_with(connection, project, "/ports", "network_id", networks)
+    others = (port for port in found if port.get("device_owner") not in (*ROUTER_PORTS, *NETWORK_PORTS))
+    yield from of_others(connection, project, others)
+
+
+def of_others(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
+    """Yield those of the ports that users of other projects made: not services, and not Neutron itself."""
+    foreign = (port for port in ports if owner_of(port) not in ("", project.id))
+    yield from without_service_ports(connection, project, foreign)

@@ -1,0 +1,73 @@
+"""What is known of accepted deletes of resources that are still there; see ``core.step.DeleteRecord``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cleanup_orchestrator.core.step import DeleteRecord, Outcome, Step, StepResult
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import ROWS, Repository
+from cleanup_orchestrator.store.transient import retry_transient
+
+_OF_STEP = sa.select(t.deletes).where(t.deletes.c.step_id == sa.bindparam("of_step"))
+
+
+class Deletes(Repository):
+    """Reads accepted deletes; steps write them with their results."""
+
+    @retry_transient
+    def of_step(self, step_id: str) -> dict[str, DeleteRecord]:
+        """Return what is on record for a step, by resource id."""
+        with self._database.read() as c:
+            return _of_step(c, step_id)
+
+
+def _of_step(c: Connection, step_id: str) -> dict[str, DeleteRecord]:
+    rows = c.execute(_OF_STEP, {"of_step": step_id})
+    found = (
+        DeleteRecord(r.resource_id, r.accepted, r.failed, r.fault, seen_at=r.seen_at, accepted_at=r.accepted_at)
+        for r in rows
+    )
+    return {one.id: one for one in found}
+
+
+def replace_deletes(c: Connection, step: Step, result: StepResult, has_deletes: bool) -> None:
+    """Replace the accepted deletes of a step by those of its new result.
+
+    A result that does not know of them leaves them on record, unless it proves that nothing is left. Only rows that
+    changed are written.
+
+    :param has_deletes: whether accepted deletes of the step are on record
+    """
+    wanted = () if result.outcome is Outcome.CLEAR else result.deletes
+    if wanted is None or not (wanted or has_deletes):
+        return
+    new = {row["resource_id"]: row for row in (_row(step, one) for one in wanted)}
+    known = {id_: _row(step, one) for id_, one in _of_step(c, step.id).items()} if has_deletes else {}
+    stale = [id_ for id_, row in known.items() if new.get(id_) != row]
+    for some in _chunks(stale):
+        c.execute(t.deletes.delete().where(t.deletes.c.step_id == step.id, t.deletes.c.resource_id.in_(some)))
+    for some in _chunks([row for id_, row in new.items() if known.get(id_) != row]):
+        c.execute(t.deletes.insert(), some)
+
+
+def _chunks(items: list[Any]) -> Iterable[list[Any]]:
+    return (items[start : start + ROWS] for start in range(0, len(items), ROWS))
+
+
+def _row(step: Step, one: DeleteRecord) -> dict[str, Any]:
+    return {
+        "step_id": step.id,
+        "resource_id": records.resource_id(one.id),
+        "deletion_id": step.deletion_id,
+        "accepted": one.accepted,
+        "failed": one.failed,
+        "fault": records.text(one.fault),
+        "seen_at": one.seen_at,
+        "accepted_at": one.accepted_at,
+    }

@@ -1,0 +1,144 @@
+"""What became of the deletes that a service accepted: how often they failed, and for how long one is under way.
+
+Accepted is not gone, and it is not moving for ever either. A delete that failed twice, and one that takes longer than
+its type is given, need a person.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import DeleteRecord, Leftover
+from cleanup_orchestrator.plugins.base import Resource, Verdict, pick
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.selecting import moment
+
+#: Failures of accepted deletes after which a resource no longer counts as being deleted.
+FAILURES = 2
+
+#: Records of one step at most. Of a long list most resources are gone soon; those that stay get a record then.
+MOST = 1000
+
+#: Seconds for which a resource may be in ``deleting``, by default; see ``[worker] deleting_patience``.
+PATIENCE = 4 * 3600.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class History:
+    """What the sweeps before this one left on record."""
+
+    records: Mapping[str, DeleteRecord] = dataclasses.field(default_factory=dict)  #: by id
+    #: The ids of what the latest sweep left because its service deletes it; true: the deletion asked for that delete.
+    deleting: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    at: datetime.datetime | None = None  #: of the latest sweep, UTC
+    now: datetime.datetime | None = None  #: UTC; ``None``: no delete is too old
+    patience: float = PATIENCE  #: seconds, for types that declare none
+
+
+class Accepted:
+    """The accepted deletes of one type, as one sweep learns of them. Threads may share it: each has its own ids."""
+
+    def __init__(self, context: SweepContext, history: History) -> None:
+        self._type, self._project, self._history = context.type, context.project, history
+        patience = history.patience if self._type.patience is None else self._type.patience
+        self._patience = datetime.timedelta(seconds=patience)
+        self._changed: dict[str, DeleteRecord] = {}
+
+    def record(self, id_: str) -> DeleteRecord | None:
+        """Return what is known of the deletes of a resource."""
+        if (found := self._changed.get(id_) or self._history.records.get(id_)) is not None:
+            return found
+        if (asked := self._history.deleting.get(id_)) is None:
+            return None
+        at = self._history.at
+        return DeleteRecord(id_, int(asked), seen_at=at, accepted_at=at if asked else None)
+
+    def count_failure(self, resource: Resource) -> None:
+        """Count a failure if a delete was accepted, and the row says now that it failed."""
+        rule, record = self._type.failed, self.record(resource.id)
+        if rule is None or record is None or not record.pending:
+            return
+        if fault := rule(resource, self._project):
+            self._changed[resource.id] = dataclasses.replace(record, failed=record.failed + 1, fault=str(fault))
+
+    def count(self, id_: str) -> None:
+        """Count a delete that the service has just accepted."""
+        now = self._history.now
+        record = self.record(id_) or DeleteRecord(id_)
+        self._changed[id_] = dataclasses.replace(
+            record, accepted=record.accepted + 1, accepted_at=now, seen_at=record.seen_at or now
+        )
+
+    def was_asked_before(self, id_: str) -> bool:
+        """Whether the service had accepted a delete before this sweep."""
+        record = self._history.records.get(id_)
+        return bool(record and record.accepted) or self._history.deleting.get(id_, False)
+
+    def failed(self, id_: str) -> bool:
+        """Whether so many deletes of a resource failed that it no longer counts as being deleted."""
+        record = self.record(id_)
+        return record is not None and record.failed >= FAILURES
+
+    def judged(self, resource: Resource, verdict: Verdict) -> Verdict:
+        """Return the verdict on a resource whose service deletes it, unless its deletes fail or take too long.
+
+        A verdict that names blockers stays: the resource waits for the delete of others, which have their own verdicts.
+        """
+        if verdict.reason is not Reason.DELETING or verdict.blocked_by:
+            return verdict
+        record = self.record(resource.id)
+        if record is not None and record.failed >= FAILURES:
+            text = f"its delete was accepted {record.failed} times, and failed each time: {record.fault}"
+            return dataclasses.replace(verdict, reason=Reason.ERROR, message=text)
+        if since := self._too_long(resource, record):
+            at = since.isoformat(timespec="seconds")
+            text = f"its service has been deleting it since {at}Z ({self._age(since)})"
+            return dataclasses.replace(verdict, reason=Reason.STUCK, message=text)
+        if record is not None and record.failed:
+            return dataclasses.replace(verdict, message=f"{verdict.message}; the one before failed: {record.fault}")
+        return verdict
+
+    def _too_long(self, resource: Resource, record: DeleteRecord | None) -> datetime.datetime | None:
+        """Return since when a resource is being deleted, if that is longer than its type is given.
+
+        The time of its last change counts, but not what changed before its delete was accepted. If the delete was
+        accepted again meanwhile, that one has as much time as the first. So a delete that is repeated for ever is
+        found as well.
+        """
+        now = self._history.now
+        if now is None:
+            return None
+        seen = record.seen_at if record else None
+        changed = moment(pick(resource.data, self._type.changed)) if self._type.changed else None
+        if changed is None:
+            return seen if seen is not None and now - seen >= self._patience else None
+        since = max(changed, (record.accepted_at if record else None) or changed)
+        if now - since >= self._patience:
+            return since
+        again = record is not None and record.accepted > 1 and seen is not None
+        return seen if again and seen is not None and now - seen >= 2 * self._patience else None
+
+    def _age(self, since: datetime.datetime) -> str:
+        assert self._history.now is not None
+        hours = (self._history.now - since).total_seconds() / 3600
+        return f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+
+    def left(self, leftovers: Iterable[Leftover]) -> tuple[DeleteRecord, ...]:
+        """Return the records to keep: of resources that are still there after a delete of an earlier sweep.
+
+        Most resources are gone a moment after their delete. So a delete that this sweep requested first is not on
+        record: the leftover itself says that its service deletes it.
+        """
+        kept, new = [], []
+        for one in leftovers:
+            record = self.record(one.id)
+            if record is None or one.blocked_by:
+                continue
+            if one.id in self._history.records:
+                kept.append(record)
+            elif one.id in self._history.deleting or one.reason is not Reason.DELETING:
+                new.append(record)
+        return tuple([*kept, *new][:MOST])

@@ -1,0 +1,173 @@
+"""Finds out which resources of a sweep other projects use; see ``ResourceType.used_by`` and ``contains``."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
+from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions
+from cleanup_orchestrator.worker.sweep.calls import show
+from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
+
+#: The reasons of verdicts that other projects, or the operator, decide. A plan names only these: what the project's own
+#: resources use is deleted before.
+_OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
+
+_Verdicts: TypeAlias = "Mapping[str, Verdict]"
+_Part: TypeAlias = "Sequence[Resource]"
+#: Makes a call for each of these parts of the resources, maybe several at once, and returns the results.
+Spread: TypeAlias = "Callable[[Callable[[_Part], _Verdicts], Iterable[_Part]], Iterable[_Verdicts]]"
+
+
+def before_delete(context: SweepContext, resources: Sequence[Resource], spread: Spread = map) -> dict[str, Verdict]:
+    """Return a verdict, by id, on each resource that must not be deleted because it is used.
+
+    If a use cannot be read, each resource that was asked about gets a verdict.
+
+    :param spread: makes the calls for single resources
+    :raises Stopped: the guard withholds the calls
+    :raises WriteRefused: a hook made a write call
+    """
+    uses = {use.find: use for use in _uses(context) if use.find is not None}
+
+    def ask(hook: FindsUses, part: Sequence[Resource]) -> Mapping[str, Verdict]:
+        try:
+            return hook(context.connection, context.project, part)
+        except (Stopped, WriteRefused):
+            raise
+        except Exception as error:
+            verdict = _unread(context, uses.get(hook), error)
+            return {resource.id: verdict for resource in part}
+
+    return _found(resources, (use.find for use in _uses(context)), ask, spread, _inside(context))
+
+
+def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:
+    """Return the verdict on resources of which a use cannot be read.
+
+    The remedy of its reason would be about the service of the resource. Another one does not answer.
+    """
+    failure, by = classify(error), use.by if use is not None else ()
+    users = f" ({', '.join(by)})" if by else ""
+    remedy = "an operator makes the call that the message names work: the delete is tried again automatically"
+    if by:
+        entries = ",".join(f"{context.name}:{name}" for name in by)
+        remedy += (
+            f". To delete it without this check, also where it harms others: [protection] ignored_uses = {entries}"
+        )
+    text = f"whether other projects use it could not be read{users}: {failure.message}"
+    return Verdict(failure.reason, text, remedy=remedy)
+
+
+def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, Verdict]:
+    """Return a verdict, by id, on each resource that a cascade would leave because of other projects.
+
+    :raises UnreadUse: a use cannot be read
+    :raises Stopped: the guard withholds the calls
+    :raises WriteRefused: a hook made a write call
+    """
+    uses = {hook: use for use in _uses(context) if (hook := use.foresee or use.find) is not None}
+
+    def ask(hook: FindsUses, part: _Part) -> _Verdicts:
+        try:
+            return hook(context.connection, context.project, part)
+        except (Stopped, WriteRefused):
+            raise
+        except Exception as error:
+            verdict = _unread(context, uses.get(hook), error)
+            raise UnreadUse(verdict.message, verdict.reason, verdict.remedy) from error
+
+    found = _found(resources, _foreseeing(context), ask, map, _inside(context))
+    return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
+
+
+def _foreseeing(context: SweepContext) -> Iterator[FindsUses | None]:
+    return (use.foresee or use.find for use in _uses(context))
+
+
+def _asking(context: SweepContext) -> Callable[[FindsUses, _Part], _Verdicts]:
+    return lambda hook, part: hook(context.connection, context.project, part)
+
+
+def _uses(context: SweepContext) -> Iterator[Use]:
+    """Yield the uses of the type that ``[protection] ignored_uses`` does not name."""
+    for use in context.type.used_by or ():
+        if not {f"{context.name}:{name}" for name in use.by} <= context.ignored_uses:
+            yield use
+
+
+def _found(
+    resources: Sequence[Resource],
+    hooks: Iterable[FindsUses | None],
+    ask: Callable[[FindsUses, Sequence[Resource]], Mapping[str, Verdict]],
+    spread: Spread,
+    inside: FindsUses | None = None,
+) -> dict[str, Verdict]:
+    """Return the first verdict on each resource."""
+    found: dict[str, Verdict] = {}
+    for hook in (*hooks, inside):
+        rest = [resource for resource in resources if resource.id not in found]
+        if hook is None or not rest:
+            continue
+        if isinstance(hook, OneByOne):
+            for one in spread(functools.partial(ask, hook), [[resource] for resource in rest]):
+                found.update(one)
+        else:
+            found.update(ask(hook, rest))
+    return found
+
+
+def _inside(context: SweepContext) -> OneByOne | None:
+    """Return a hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``."""
+    contains = context.type.contains
+    if contains is None:
+        return None
+
+    def check(_connection: object, _project: object, whole: Resource) -> Verdict | None:
+        """Return the verdict on the first of its resources that has one."""
+        ids: dict[str, list[str]] = collections.defaultdict(list)
+        for name, id_ in dict.fromkeys(contains(context.connection, context.project, whole)):
+            ids[name].append(id_)
+        for name, some in ids.items():
+            other = context.find_type(name)
+            found = _of_other(context, other, some) if other is not None else {}
+            for id_, verdict in found.items():
+                return dataclasses.replace(verdict, message=f"it contains {name} {id_}: {verdict.message}")
+        return None
+
+    return OneByOne(check)
+
+
+def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> dict[str, Verdict]:
+    """Return verdicts on resources of another type: what protects them, and what other projects use.
+
+    What the project's own resources use is deleted with the whole. What is another project's is left out: the whole is
+    deleted with a token that cannot delete it.
+    """
+    type_ = other.type
+    sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
+    if not type_.protect and not any(_foreseeing(sweep)):
+        return {}
+    resources = []
+    found: dict[str, Verdict] = {}
+    for id_ in ids:
+        resource = Resource(id_, "", other.project.id)
+        if type_.show is not None:
+            try:
+                resource = show(type_, other.connection, other.project, resource)
+            except (exceptions.NotFoundException, exceptions.BadRequestException):  # it is gone, or no id of this type
+                continue
+        if resource.owner != other.project.id:
+            continue
+        resources.append(resource)
+        if why := next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None):
+            found[id_] = Verdict(Reason.PROTECTED, why)
+    rest = [resource for resource in resources if resource.id not in found]
+    used = _found(rest, _foreseeing(sweep), _asking(sweep), map)
+    found.update((id_, verdict) for id_, verdict in used.items() if verdict.reason in _OF_OTHERS)
+    return found

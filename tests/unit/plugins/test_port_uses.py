@@ -1,0 +1,219 @@
+"""What of other projects rests on ports, or is served through a port, by the rows of Neutron and Octavia."""
+
+from __future__ import annotations
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.plugins import network
+from cleanup_orchestrator.plugins.base import Resource, ResourceType
+from cleanup_orchestrator.plugins.port_uses import uses_of_ports
+from tests.support.sweeps import before_delete
+from tests.unit.answers import connection, project
+
+OURS, THEIRS = "us", "them"
+PROJECT = project(OURS)
+EXTENSIONS = ("router", "floating-ip-port-forwarding", "l3-ndp-proxy", "security-groups-default-rules")
+
+
+def type_of(name):
+    return next(type_ for type_ in network.SERVICE.types if type_.name == name)
+
+
+def cloud(extensions=EXTENSIONS, balancers=None, **rows):
+    """A connection to a Neutron with these rows, which filters by what its rows have, and to an Octavia."""
+
+    def neutron(_method, path, query, _body):
+        key = path.strip("/").replace("-", "_").replace("/", "__")
+        if key in {"floatingips", "routers"} and "router" not in extensions:
+            return 404, {"NeutronError": {"message": "The resource could not be found."}}
+        if key not in {"floatingips", "ports", "routers", "subnets"} and key not in rows:
+            return 404, {}
+        filters = {name: value for name, value in query.items() if name != "limit"}
+        found = [row for row in rows.get(key, ()) if all(row.get(name) in value for name, value in filters.items())]
+        return 200, {key.rpartition("__")[2]: found}
+
+    def octavia(_method, _path, query, _body):
+        return 200, {"loadbalancers": [row for row in balancers if row["vip_network_id"] == query["vip_network_id"]]}
+
+    services = {"network": neutron} | ({} if balancers is None else {"load_balancer": octavia})
+    made = connection(**services)
+    made.config.get_session_endpoint = lambda name: "http://cloud" if name.replace("-", "_") in services else None
+    made.network.extensions = lambda: iter([{"alias": alias} for alias in extensions])
+    made.network.get_endpoint = lambda *_, **__: None
+    return made
+
+
+def port(id_="p", owner=OURS, address="10.0.0.5", **row):
+    ips = [{"subnet_id": "s", "ip_address": address}]
+    return {"id": id_, "project_id": owner, "network_id": "n", "fixed_ips": ips, "name": "", **row}
+
+
+def router(owner, **row):
+    return {
+        "ports": [port("i", owner, "10.0.0.1", device_owner="network:router_interface", device_id="r")],
+        "routers": [{"id": "r", "project_id": owner, **row}],
+    }
+
+
+def shared_address(owner, **row):
+    """The port forwarding of a floating IP with a router that reaches the network."""
+    forwarding = {"id": "x", "internal_port_id": "p", "external_port": 80, **row}
+    return router(THEIRS) | {
+        "floatingips": [{"id": "f", "project_id": owner, "router_id": "r", "port_id": None}],
+        "floatingips__f__port_forwardings": [forwarding],
+    }
+
+
+def subnet(owner, **row):
+    return {"subnets": [{"id": "s", "network_id": "n", "project_id": owner, "gateway_ip": "10.0.0.1", **row}]}
+
+
+def user(owner=THEIRS, **row):
+    return {"ports": [port("u", owner, "10.0.0.9", **row)]}
+
+
+def address(owner, port_id="p"):
+    return {"floatingips": [{"id": "f", "project_id": owner, "port_id": port_id}]}
+
+
+def proxy(owner):
+    return {"ndp_proxies": [{"id": "x", "project_id": owner, "port_id": "p"}]}
+
+
+def balancer(owner, vip="p"):
+    return {"balancers": [{"id": "b", "project_id": owner, "vip_port_id": vip, "vip_network_id": "n"}]}
+
+
+HERE = {"gateway_ip": "10.0.0.5"}
+HOP = {"destination": "10.9.0.0/24", "nexthop": "10.0.0.5"}
+#: what the cloud has, and what is named: the type and the id
+ON_A_PORT = [
+    ({}, None),
+    (address(THEIRS), ("network.floating_ip", "f")),
+    (address(OURS), None),
+    (address(THEIRS, "q"), None),
+    (shared_address(THEIRS), ("network.port_forwarding", "x")),
+    (shared_address(OURS), None),
+    (shared_address(THEIRS, internal_port_id="q"), None),
+    (shared_address(THEIRS) | {"extensions": ("router",)}, None),
+    (proxy(THEIRS), ("network.ndp_proxy", "x")),
+    (proxy(OURS), None),
+    (subnet(THEIRS), None),
+    (subnet(THEIRS, **HERE), ("network.subnet", "s")),
+    (subnet(THEIRS, gateway_ip=None, host_routes=[HOP]), ("network.subnet", "s")),
+    (subnet(THEIRS, dns_nameservers=["10.0.0.5"]), ("network.subnet", "s")),
+    (subnet(OURS, **HERE), None),
+    (subnet(OURS, **HERE) | user(), ("network.port", "u")),
+    (subnet(OURS, **HERE) | user(OURS), None),
+    (subnet(OURS, **HERE) | user(device_owner="network:dhcp"), None),
+    (subnet(OURS, **HERE) | user(name="octavia-lb-vrrp-1"), None),
+    (subnet(OURS, **HERE) | user(fixed_ips=[{"subnet_id": "t"}]), None),
+    (router(THEIRS, routes=[HOP]), ("network.router", "r")),
+    (router(OURS, routes=[HOP]), None),
+    (router(THEIRS, routes=[{**HOP, "nexthop": "10.0.0.6"}]), None),
+    (subnet(OURS) | user(), None),
+    (balancer(THEIRS), ("load-balancer.load_balancer", "b")),
+    (balancer(OURS), None),
+    (balancer(THEIRS, "q"), None),
+]
+
+
+def named(verdict):
+    if verdict is None:
+        return None
+    assert verdict.reason is Reason.FOREIGN
+    (blocker,) = verdict.blocked_by
+    assert blocker["owner"] == THEIRS
+    return blocker["type"], blocker["id"]
+
+
+@pytest.mark.parametrize(("rows", "expected"), ON_A_PORT, ids=str)
+def test_what_rests_on_a_port_is_named(rows, expected):
+    made = cloud(**{"ndp_proxies": [], **rows})
+    assert named(before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port()))) == expected
+
+
+@pytest.mark.parametrize(("rows", "expected"), ON_A_PORT, ids=str)
+def test_what_rests_on_a_port_that_goes_with_another_resource_is_named_as_well(rows, expected):
+    """Such as a server, whose delete deletes its ports."""
+    ports_of = lambda _c, _p, servers: ((server.id, port()) for server in servers)  # noqa: E731
+    type_ = ResourceType("server", list=lambda *_: [], delete=None, used_by=uses_of_ports(ports_of, "its port serves"))
+    made = cloud(**{"ndp_proxies": [], **rows})
+    assert named(before_delete(type_, made, PROJECT, Resource("s", "", OURS))) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("floating_ip", {"port_id": "u"}),
+        ("port_forwarding", {"internal_port_id": "u"}),
+        ("ndp_proxy", {"port_id": "u"}),
+        ("trunk", {"port_id": "u"}),
+        ("trunk", {"port_id": "other", "sub_ports": [{"port_id": "u"}]}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (user(), ("network.port", "u")),
+        (user(name="octavia-lb-1", device_owner="Octavia", device_id="lb-1"), ("network.port", "u")),
+        (user(OURS), None),
+        (user(name="trove-1"), None),
+        (user(""), None),
+        ({}, None),
+    ],
+    ids=["another project's", "a load balancer's", "the project's", "a service's", "Neutron's own", "gone"],
+)
+def test_what_serves_a_port_of_another_project_stays(name, row, made, expected):
+    assert named(before_delete(type_of(name), cloud(**made), PROJECT, Resource("x", "", OURS, row))) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (router(OURS) | subnet(THEIRS), ("network.subnet", "s")),
+        (router(OURS) | subnet(OURS), None),
+        (router(OURS) | subnet(OURS) | {"ports": [*router(OURS)["ports"], *user()["ports"]]}, ("network.port", "u")),
+        (router(OURS) | subnet(THEIRS, gateway_ip="10.0.0.254"), None),
+    ],
+    ids=str,
+)
+def test_a_router_that_others_send_through_stays(rows, expected):
+    (use,) = (use for use in type_of("router").used_by if "network.subnet" in use.by)
+    found = use.find(cloud(**rows), PROJECT, [Resource("r", "", OURS, {"id": "r"})])
+    assert named(found.get("r")) == expected
+
+
+SHARED = {"allowed_address_pairs": [{"ip_address": "10.0.0.1", "mac_address": "fa:16:3e:00:00:01"}]}
+WITH_PAIRS = [
+    (SHARED, user(), ("network.port", "u")),
+    (SHARED, user(OURS), None),
+    ({"allowed_address_pairs": [{"ip_address": "10.0.0.0/24"}]}, user(), None),
+    ({}, user(), None),
+]
+
+
+@pytest.mark.parametrize(("row", "others", "expected"), WITH_PAIRS, ids=str)
+def test_an_address_that_servers_share_may_be_the_gateway_of_others(row, others, expected):
+    """None of the ports has the address of the gateway as its own."""
+    made = cloud(ndp_proxies=[], **subnet(OURS), **others)
+    assert named(before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port(**row)))) == expected
+
+
+@pytest.mark.parametrize("balancers", [None, []], ids=str)
+def test_a_port_of_a_neutron_without_routers_has_no_floating_ip(balancers):
+    """A cloud with provider networks alone has no routers: Neutron then answers 404 to the list of floating IPs."""
+    on_it = port("i", THEIRS, device_owner="network:router_interface", device_id="r")
+    made = cloud(extensions=("binding",), balancers=balancers, ports=[on_it])
+    assert before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port())) is None
+
+
+def test_many_ports_take_few_calls():
+    made = cloud(ndp_proxies=[], balancers=[])
+    ports = [Resource(f"p{number}", "", OURS, port(f"p{number}")) for number in range(100)]
+    for use in type_of("port").used_by:
+        if "network.tap_flow" not in use.by:
+            assert use.find(made, PROJECT, ports) == {}
+    assert len(made.network.asked) + len(made.load_balancer.asked) <= 10

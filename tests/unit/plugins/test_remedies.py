@@ -1,0 +1,76 @@
+"""Every leftover and every blocker has a remedy: a thing that can be done, with nothing left to fill in."""
+
+import re
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import BEHIND, UNKNOWN_TO_SERVICE, UNNAMED, WAITS, Reason, Subject, remedy
+from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
+
+#: What a leftover or an unknown result of a sweep may have.
+OF_SWEEPS = [
+    reason
+    for reason in Reason
+    if not reason.startswith("project_") or reason is Reason.PROJECT_GONE
+    if reason not in (Reason.DRAIN_HELD, Reason.INHERITED_GRANTS)
+]
+
+#: "Nothing" may be said of what ends by itself, and of what is as it should be.
+BY_ITSELF = {
+    *(Reason.QUEUED, Reason.DELETING, Reason.ON_HOLD, Reason.RATE_LIMITED, Reason.STOPPED, Reason.NOT_SELECTED),
+    *(Reason.KEPT, Reason.WAIVED, Reason.INFORMATIONAL, Reason.DRAIN_HELD),
+    *(Reason.PROJECT_KNOWN, Reason.PROJECT_PROTECTED, Reason.PROJECT_IS_DOMAIN),
+}
+
+PROJECT = ProjectDefinition("p1", "P", "default", "R1")
+TYPES = [(service.service_type, type_) for service in registry.load().services.values() for type_ in service.types]
+
+
+class AnyRow(dict):
+    """A row that has every attribute, so that a template is filled whatever it names."""
+
+    def __missing__(self, key):
+        return f"the-{key}"
+
+
+def is_whole(text):
+    return bool(text) and not re.search(r"\{\w|\w\}", text) and not re.fullmatch(r".*read the log of [^;:,]*", text)
+
+
+def names_a_call(text):
+    """Whether a text names a command, an option, a request, or a person who does something to a thing."""
+    return bool(
+        re.search(r"'openstack |openstack \w|\[\w+\]|GET |POST |PUT |PATCH |DELETE |-manage |operator|admin", text)
+    )
+
+
+@pytest.mark.parametrize(("service", "type_"), TYPES, ids=[f"{service}.{type_.name}" for service, type_ in TYPES])
+def test_every_reason_of_every_type_has_a_remedy(service, type_):
+    subject = Subject("d1", "p1", service, type_.name, "r1")
+    wrong = {}
+    for reason in OF_SWEEPS:
+        known = type_.remedy_for(reason, PROJECT, Resource("r1", "R", "p1", AnyRow()))
+        assert bool(known) is (reason in type_.remedies), f"{reason}: the template cannot be filled"
+        text = remedy(reason, subject, known)
+        nothing = text.startswith("nothing") and reason not in BY_ITSELF
+        if not is_whole(text) or nothing or not (text.startswith("nothing") or names_a_call(text)):
+            wrong[reason] = text
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("text", [UNNAMED, UNKNOWN_TO_SERVICE, WAITS, BEHIND])
+def test_a_remedy_of_a_special_case_is_whole(text):
+    assert is_whole(Subject("d1", "p1", "network", "port", "r1").fill(text, behind="compute.server"))
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_remedy_has_the_ids_where_they_are_known(reason):
+    text = remedy(reason, Subject("d1", "p1", "network", "port", "r1"))
+    assert is_whole(text)
+    assert not re.search(r"\b(DELETION|TYPE|ID)\b", text)
+    assert "openstack project deletion" not in text or "d1" in text or "waiver" in text
+
+
+def test_what_a_service_wrote_stays_as_it_is():
+    assert remedy(Reason.ERROR, Subject("d1"), 'send {"a": {b}} for {deletion}') == 'send {"a": {b}} for d1'

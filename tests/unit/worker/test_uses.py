@@ -1,0 +1,185 @@
+"""What other projects use is left, before anything of it is changed; see ``ResourceType.used_by``."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Refused, ResourceType, Use, Verdict
+from tests.support import sweeps
+
+US = ProjectDefinition("us", "Us", "default", "R1")
+FOREIGN = Verdict(Reason.FOREIGN, "another project uses it")
+
+
+class Service:
+    """A service whose resources others use; it notes what it is told."""
+
+    def __init__(self, *ids, used=(), fails=None):
+        self.ids, self.used, self.fails = list(ids), set(used), fails
+        self.asked, self.changed, self.threads = [], [], set()
+
+    def find(self, _connection, _project, resources):
+        """Find the uses of several resources at once."""
+        self.asked.append([one.id for one in resources])
+        self.threads.add(threading.current_thread())
+        if self.fails is not None:
+            raise self.fails
+        return {one.id: FOREIGN for one in resources if one.id in self.used}
+
+    def check(self, connection, project, resource):
+        return self.find(connection, project, [resource]).get(resource.id)
+
+    def act(self, what):
+        return lambda _connection, _project, resource: self.changed.append((what, resource.id))
+
+    def delete(self, _connection, _project, resource):
+        self.changed.append(("delete", resource.id))
+        self.ids.remove(resource.id)
+
+    def type(self, find, **more):
+        return ResourceType(
+            "thing",
+            list=lambda *_: [{"id": id_, "name": id_, "project_id": "us", "to": more.get("to", {}).get(id_, [])}
+                             for id_ in self.ids],
+            delete=self.delete,
+            show=lambda _c, _p, resource: resource.data,
+            prepare=(self.act("prepare"),),
+            force=self.act("force"),
+            used_by=(Use(("other.gadget",), "breaks it", find),),
+            refers_to=(lambda resource: resource.data["to"]) if "to" in more else None,
+        )  # fmt: skip
+
+
+def deleted(service, find, **options):
+    types = {key: options.pop(key) for key in ("to",) if key in options}
+    return sweeps.delete(service.type(find, **types), None, US, name="network.thing", **options)
+
+
+def left(result):
+    return {one.id: one.reason for one in result.leftovers}
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize("kind", ["together", "one by one"])
+def test_what_is_used_is_left_and_nothing_of_it_is_changed(kind, parallel):
+    service = Service("a", "b", "c", used={"b"})
+    find = service.find if kind == "together" else OneByOne(service.check)
+    told = []
+    result = deleted(service, find, parallel=parallel, record_intent=lambda found: told.extend(r.id for r in found))
+    assert (left(result), service.ids) == ({"b": Reason.FOREIGN}, ["b"])
+    assert {id_ for _, id_ in service.changed} == {"a", "c"}
+    assert sorted(told) == ["a", "c"], "the journal does not announce the delete of what is left"
+    assert len(service.asked) == (1 if kind == "together" else 3)
+
+
+def test_force_does_not_touch_what_others_use():
+    service = Service("a", "b", used={"b"})
+    result = deleted(service, service.find, stuck={"a", "b"})
+    assert service.changed == [("force", "a")]
+    assert left(result)["b"] is Reason.FOREIGN
+
+
+@pytest.mark.parametrize("kind", ["together", "one by one"])
+def test_what_cannot_be_read_is_left(kind):
+    service = Service("a", "b", fails=RuntimeError("Octavia is away"))
+    result = deleted(service, service.find if kind == "together" else OneByOne(service.check))
+    assert (service.changed, set(left(result))) == ([], {"a", "b"})
+    assert all("could not be read" in one.message and "Octavia is away" in one.message for one in result.leftovers)
+    # The remedy of the reason would be to waive the service of the resource, whose things then stay.
+    assert all("ignored_uses = network.thing:other.gadget" in one.remedy for one in result.leftovers)
+    assert "ignored_uses" in result.remedy
+
+
+def test_a_plan_with_a_use_that_cannot_be_read_is_unknown():
+    service = Service("a", fails=RuntimeError("Octavia is away"))
+    result = sweeps.inventory(service.type(service.find), None, US, foresee=True, name="network.thing")
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.ERROR)
+    assert "Octavia is away" in result.message
+    assert "ignored_uses = network.thing:other.gadget" in result.remedy
+
+
+def test_a_cancel_while_the_uses_are_read_ends_the_sweep():
+    service = Service("a", fails=Stopped("cancelled"))
+    result = deleted(service, service.find)
+    assert (service.changed, result.reason) == ([], "stopped")
+
+
+def test_a_hundred_at_a_time_are_asked_about_right_before_their_deletes():
+    service = Service(*(f"r{number:03}" for number in range(250)), used={"r240"})
+    result = deleted(service, service.find)
+    assert [len(part) for part in service.asked] == [100, 100, 50]
+    assert left(result) == {"r240": Reason.FOREIGN}
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_what_a_used_resource_refers_to_is_not_waited_for(parallel):
+    """A delete waits until what refers to its resource was tried. What is left because of a use counts as tried."""
+    service = Service("base", "tip", used={"tip"})
+    ended = threading.Event()
+
+    def run():
+        deleted(service, service.find, parallel=parallel, to={"tip": ["base"]})
+        ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    assert ended.wait(10)
+    assert "tip" in service.ids
+
+
+IGNORED = [
+    ((), True),
+    (("network.thing:other.gadget",), False),
+    (("network.thing:other.widget",), True),
+    (("image.thing:other.gadget",), True),
+]
+
+
+@pytest.mark.parametrize(("ignored", "stays"), IGNORED, ids=str)
+def test_a_use_that_the_operator_ignores_prevents_no_delete(ignored, stays):
+    service = Service("a", used={"a"})
+    result = deleted(service, service.find, ignored_uses=frozenset(ignored))
+    assert (service.ids == ["a"]) is stays is bool(left(result))
+
+
+def test_a_use_by_several_types_is_ignored_if_each_of_them_is():
+    service = Service("a", used={"a"})
+    type_ = service.type(service.find)
+    two = dataclasses.replace(type_.used_by[0], by=("other.gadget", "other.widget"))
+    type_ = dataclasses.replace(type_, used_by=(two,))
+    names = [f"network.thing:{name}" for name in two.by]
+    for ignored, stays in ((names[:1], True), (names, False)):
+        sweeps.delete(type_, None, US, name="network.thing", ignored_uses=frozenset(ignored))
+        assert (service.ids == ["a"]) is stays
+
+
+def test_a_check_may_refuse_as_well():
+    def refuse(*_args):
+        raise Refused(FOREIGN)
+
+    service = Service("a")
+    assert left(deleted(service, OneByOne(refuse))) == {"a": Reason.FOREIGN}
+
+
+@pytest.mark.parametrize(
+    ("find", "foresee", "reason"),
+    [
+        ("a", None, Reason.FOREIGN),
+        ("a", "", Reason.PRESENT),
+        (None, "a", Reason.FOREIGN),
+        (None, None, Reason.PRESENT),
+    ],
+    ids=str,
+)
+def test_a_plan_says_what_a_cascade_would_leave(find, foresee, reason):
+    """``find`` and ``foresee``: the ids that each finds; ``None``: there is no such hook."""
+    hooks = [None if ids is None else Service(used=ids).find for ids in (find, foresee)]
+    service = Service("a")
+    type_ = dataclasses.replace(service.type(None), used_by=(Use(("other.gadget",), "breaks it", *hooks),))
+    said = {one.id: one.reason for one in sweeps.inventory(type_, None, US, foresee=True).leftovers}
+    assert (said, service.changed) == ({"a": reason}, [])
