@@ -123,8 +123,9 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
     From ``GET /v3/services`` and ``/v3/endpoints`` and not from a token's catalog: endpoint filters may hide an entry
     from the orchestrator's own project. Disabled entries count: what was created there is still there.
 
-    Of two services of one type in one region, only the first is ever called. The other one is a separate entry, which
-    no plugin covers, unless it has the same URL. A service that is registered under two names of its type is one entry.
+    Of two services of one type in one region, only the first is ever called, and of two endpoints of one service and
+    interface as well. The other one is a separate entry, which no plugin covers, unless it has the same URL. A service
+    that is registered under two names of its type is one entry.
 
     :raises BadAnswer: Keystone truncated a list
     """
@@ -144,7 +145,13 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
         type_ = official(raw)
         url = _first_url(called[ids[0]])
         found.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_, url=url))
-        known = _urls(there[ids[0]])
+        further = _further(called[ids[0]])
+        known = _urls(each for each in there[ids[0]] if each not in further)
+        for endpoint in further:
+            if not (urls := _urls([endpoint])) <= known:
+                label = _label_by_id(type_, endpoint["id"])
+                found[region, label] = Entry(region, label, by_id[ids[0]].get("name") or type_, type_, urls.pop())
+        known |= _urls(further)
         for id_ in ids[1:]:
             urls = _urls(called[id_] or there[id_])
             if not urls <= known:
@@ -165,6 +172,15 @@ def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
     return {str(each.get("url") or "").rstrip("/") for each in endpoints}
 
 
+def _further(endpoints: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the enabled endpoints after the first of each interface.
+
+    A project whose endpoint filter hides the first one uses them.
+    """
+    first: dict[Any, Mapping[str, Any]] = {}
+    return [each for each in endpoints if is_on(each) and first.setdefault(each.get("interface"), each) is not each]
+
+
 def _first_url(endpoints: Iterable[Mapping[str, Any]]) -> str:
     """Return the URL of the first enabled endpoint; empty if there is none."""
     return next((str(each.get("url") or "").rstrip("/") for each in endpoints if is_on(each)), "")
@@ -175,7 +191,11 @@ def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str,
     name = _plain(service)
     if name and name not in map(_plain, others) and len(type_) + 1 + len(name) <= _LONGEST:
         return f"{type_}.{name}"
-    return f"{type_[: _LONGEST - 1 - len(service['id'])]}.{service['id']}"
+    return _label_by_id(type_, service["id"])
+
+
+def _label_by_id(type_: str, id_: str) -> str:
+    return f"{type_[: _LONGEST - 1 - len(id_)]}.{id_}"
 
 
 def _plain(service: Mapping[str, Any]) -> str:
@@ -226,8 +246,8 @@ class ServiceCatalog:
             return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message=why)
         if entry.second_of and protocol is None:
             message = (
-                f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
-                f"what {entry.name} holds is unknown"
+                f"the catalog has more than one service or endpoint of type {entry.second_of} here, and only one of "
+                f"them is asked: what {entry.name} holds {f'at {entry.url} ' if entry.url else ''}is unknown"
             )
             return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
         message = f"no plugin answers for {entry.service_type}: what it holds is unknown{said and f'; {said}'}"

@@ -400,6 +400,13 @@ MUTATIONS = (
         tests("worker/survey"),
     ),
     Mutation(
+        "A second endpoint of one service is taken for the first",
+        COVERAGE,
+        "            if not (urls := _urls([endpoint])) <= known:\n",
+        "            if not (urls := _urls([endpoint])):\n",
+        tests("worker/survey"),
+    ),
+    Mutation(
         "Keystone's own resources can be waived",
         COVERAGE,
         "if entry.service_type in NEVER_WAIVED:",

@@ -259,11 +259,24 @@ def test_a_second_service_of_one_type_is_unsupported():
     [
         ("s2", "network", "again", "internal", "http://neutron"),
         ("s1", "network", "neutron", "public", "http://public"),
+        ("s1", "network", "neutron", "internal", "http://neutron"),
     ],
-    ids=["the same URL", "another interface of the same service"],
+    ids=["the same URL", "another interface of the same service", "another endpoint with the same URL"],
 )
 def test_what_is_only_registered_twice_blocks_nothing(second):
     assert uncovered(surveyed(several(FIRST, second))) == []
+
+
+def test_a_second_endpoint_of_a_service_is_unsupported():
+    """An endpoint filter can give a project the second one alone, with all its resources there."""
+    found = surveyed(several(FIRST, (*FIRST[:4], "http://second"), (*FIRST[:4], "http://third")))
+    assert (StepKind.SWEEP, "R1", "network.port") in steps(found)
+    first, second = (s for s in found.steps if s.kind is StepKind.UNSUPPORTED)
+    assert (first.service, first.reason, second.service) == ("network.1", "no_plugin", "network.2")
+    assert "neutron holds at http://second is unknown" in first.message
+    keystone = several(FIRST, (*FIRST[:4], "http://before the move"))
+    keystone.endpoints[1]["enabled"] = False
+    assert uncovered(surveyed(keystone)) == []
 
 
 def test_one_cinder_under_its_old_types_blocks_nothing():
