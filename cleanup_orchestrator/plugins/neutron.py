@@ -68,7 +68,8 @@ def owner_of(row: Row) -> str:
     return str(row.get("project_id") or row.get("tenant_id") or "")
 
 
-#: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance.
+#: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance. Any user
+#: can give such a name: it counts for ports of servers only.
 _SERVICE_PORT = re.compile(r"(octavia|trove)-")
 #: Owners of ports that Octavia and Manila make.
 _SERVICE_PORT_OWNERS = ("octavia", "manila:")
@@ -101,9 +102,13 @@ def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:
     owner = str(port.get("device_owner") or "").lower()
     if str(port.get("device_id") or "").startswith(_BALANCER):
         return False
-    if owner.startswith(_SERVICE_PORT_OWNERS) or _SERVICE_PORT.match(str(port.get("name") or "")):
+    if owner.startswith(_SERVICE_PORT_OWNERS):
         return True
-    if not ask_nova or not owner.startswith("compute:") or not (server := port.get("device_id")):
+    if not owner.startswith("compute:") or not (server := port.get("device_id")):
+        return False
+    if _SERVICE_PORT.match(str(port.get("name") or "")):
+        return True
+    if not ask_nova:
         return False
     if connection.config.get_session_endpoint("compute") is None:
         return False

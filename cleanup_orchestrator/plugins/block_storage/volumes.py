@@ -237,11 +237,12 @@ def _attached_elsewhere(connection: Connection, project: ProjectDefinition, volu
 def _data_of_image(connection: Connection, project: ProjectDefinition, volume: Resource) -> Verdict | None:
     """Name the image of others, or for others, whose data is the volume.
 
-    A Cinder store of Glance, and Cinder where it uploads a volume to such a store, note the image in the metadata. Any
-    member can write there, too. So what Glance shows of the places of the image counts, where it shows them.
+    A Cinder store of Glance (``glance_store``, ``_drivers/cinder``), and Cinder where it uploads a volume to such a
+    store (``volume/manager.py``), note the image in the metadata, and name the volume after it. Any member can write
+    both. So what Glance shows of the places of the image counts, where it shows them.
     """
     image_id = str((volume.data.get("metadata") or {}).get("glance_image_id") or "")
-    if not image_id or not in_catalog(connection, "image"):
+    if not image_id or volume.name != f"image-{image_id}" or not in_catalog(connection, "image"):
         return None
     try:
         image = Rest("image", "/images/{id}").row(connection, project, Resource(image_id, "", None))

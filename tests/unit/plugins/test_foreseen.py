@@ -49,8 +49,9 @@ PORTS = [
     (port("x", THEIRS, **SERVER), True),
     (port("x", OURS), False),
     (port("x", OURS, **SERVER), False),
-    (port("x", "octavia", name="octavia-lb-vrrp-1"), False),
-    (port("x", "trove", name="trove-1"), False),
+    (port("x", "octavia", name="octavia-lb-vrrp-1", **SERVER), False),
+    (port("x", "trove", name="trove-1", **SERVER), False),
+    (port("x", THEIRS, name="trove-1"), True),  # a user gave it that name
     (port("x", "octavia", device_owner="Octavia"), False),
     (port("x", "manila", device_owner="manila:share"), False),
 ]

@@ -69,6 +69,9 @@ def subnet(owner, **row):
     return {"subnets": [{"id": "s", "network_id": "n", "project_id": owner, "gateway_ip": "10.0.0.1", **row}]}
 
 
+SERVER = {"device_owner": "compute:nova", "device_id": "of a service"}
+
+
 def user(owner=THEIRS, **row):
     return {"ports": [port("u", owner, "10.0.0.9", **row)]}
 
@@ -107,7 +110,7 @@ ON_A_PORT = [
     (subnet(OURS, **HERE) | user(), ("network.port", "u")),
     (subnet(OURS, **HERE) | user(OURS), None),
     (subnet(OURS, **HERE) | user(device_owner="network:dhcp"), None),
-    (subnet(OURS, **HERE) | user(name="octavia-lb-vrrp-1"), None),
+    (subnet(OURS, **HERE) | user(name="octavia-lb-vrrp-1", **SERVER), None),
     (subnet(OURS, **HERE) | user(fixed_ips=[{"subnet_id": "t"}]), None),
     (router(THEIRS, routes=[HOP]), ("network.router", "r")),
     (router(OURS, routes=[HOP]), None),
@@ -160,11 +163,20 @@ def test_what_rests_on_a_port_that_goes_with_another_resource_is_named_as_well(r
         (user(), ("network.port", "u")),
         (user(name="octavia-lb-1", device_owner="Octavia", device_id="lb-1"), ("network.port", "u")),
         (user(OURS), None),
-        (user(name="trove-1"), None),
+        (user(name="trove-1", **SERVER), None),
+        (user(name="trove-1"), ("network.port", "u")),
         (user(""), None),
         ({}, None),
     ],
-    ids=["another project's", "a load balancer's", "the project's", "a service's", "Neutron's own", "gone"],
+    ids=[
+        "another project's",
+        "a load balancer's",
+        "the project's",
+        "a service's",
+        "named like a service's",
+        "Neutron's own",
+        "gone",
+    ],
 )
 def test_what_serves_a_port_of_another_project_stays(name, row, made, expected):
     assert named(before_delete(type_of(name), cloud(**made), PROJECT, Resource("x", "", OURS, row))) == expected

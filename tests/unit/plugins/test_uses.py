@@ -148,8 +148,8 @@ TEMPLATES = "container-infrastructure-management.cluster_template"
 # ------------------------------------------------------------------------------------------------------------ volumes
 
 
-def volume_with(**metadata):
-    return Resource("v", "vol", OURS, {"id": "v", "metadata": metadata})
+def volume_with(name="image-i", **metadata):
+    return Resource("v", name, OURS, {"id": "v", "metadata": metadata})
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,14 @@ def test_the_volume_that_has_the_data_of_an_image_stays_if_others_use_the_image(
     assert expected is None or [b["type"] for b in verdict.blocked_by] == ["image.image"]
 
 
-def test_a_volume_without_such_metadata_asks_nothing():
+@pytest.mark.parametrize(
+    "values",
+    [{"purpose": "data"}, {"name": "vol", "glance_image_id": "i"}, {"name": "image-j", "glance_image_id": "i"}],
+    ids=["metadata of a user", "named by a user", "named after another image"],
+)
+def test_a_volume_without_the_metadata_and_the_name_of_image_data_asks_nothing(values):
     cloud = connection(image=lambda *_: (500, {}))
-    assert before_delete(type_of(block_storage, "volume"), cloud, PROJECT, volume_with(purpose="data")) is None
+    assert before_delete(type_of(block_storage, "volume"), cloud, PROJECT, volume_with(**values)) is None
     assert cloud.image.asked == []
 
 
@@ -273,7 +278,8 @@ def test_what_goes_with_a_port_that_has_an_address_of_another_project_stays(plug
         ({"project_id": OURS}, False),
         ({"project_id": ""}, False),
         ({"project_id": "ironic", "device_owner": "baremetal:none"}, False),
-        ({"project_id": "trove", "name": "trove-1"}, False),
+        ({"project_id": "trove", "name": "trove-1", "device_owner": "compute:nova"}, False),
+        ({"project_id": THEIRS, "name": "trove-1"}, True),
     ],
     ids=str,
 )
