@@ -495,8 +495,8 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with what others use of it",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "for hook in (*hooks, inside):",
-        "for hook in hooks:",
+        "[*hooks, *_inside(context)], unread, spread)",
+        "hooks, unread, spread)",
         USES,
     ),
     Mutation(
