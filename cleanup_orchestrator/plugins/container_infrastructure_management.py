@@ -38,6 +38,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    in_catalog,
     refused_in_use,
     state_remedies,
     verdict_naming,
@@ -172,7 +173,7 @@ def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Reso
 def _stack_of(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Resource | None:
     """Return the stack of a cluster; ``None``: it has none, or the list of the project's stacks does not have it."""
     stack_id = cluster.data.get("stack_id")
-    if not stack_id or connection.config.get_session_endpoint("orchestration") is None:
+    if not stack_id or not in_catalog(connection, "orchestration"):
         return None
     try:
         row = show_stack(connection, project, Resource(str(stack_id), "", project.id))

@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.base import (
     state_remedies,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.nova import server_blocker as server_blocker
 from cleanup_orchestrator.plugins.verdicts import seconds_since
 
 if TYPE_CHECKING:
@@ -228,21 +229,6 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
         else:
             found.append(cinder_blocker("attachment", row["id"], project.id))
     return found
-
-
-def server_blocker(connection: Connection, server_id: str) -> dict[str, str] | None:
-    """Return a server as a blocker; ``None`` when there is none, or no Nova."""
-    if connection.config.get_session_endpoint("compute") is None:
-        return None
-    response = connection.compute.get(f"/servers/{server_id}")
-    if response.status_code == 404:
-        return None
-    exceptions.raise_from_response(response)
-    try:
-        server = response.json()["server"]
-        return blocker("compute.server", server_id, str(server["tenant_id"]), server.get("name"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadAnswer(f"GET /servers/{server_id} answered without its owner") from error
 
 
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:

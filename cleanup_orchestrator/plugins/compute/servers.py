@@ -33,7 +33,7 @@ from cleanup_orchestrator.plugins.base import (
     state_remedies,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.neutron import of_others, owner_of, ports_of_devices
+from cleanup_orchestrator.plugins.neutron import of_others, ports_of_devices, row_blocker
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 from cleanup_orchestrator.plugins.verdicts import foreign_users, seconds_since
 
@@ -157,7 +157,7 @@ def _foreign_ports(
     named = [(id_, port) for id_, port in ports_of_devices(connection, project, servers)
              if not str(port.get("device_owner") or "").startswith("baremetal:")]  # fmt: skip
     foreign = {str(port["id"]) for port in of_others(connection, project, (port for _, port in named))}
-    found = ((id_, blocker("network.port", port["id"], owner_of(port), port.get("name"))) for id_, port in named)
+    found = ((id_, row_blocker("port", port)) for id_, port in named)
     return foreign_users(project, "Nova would delete with it", (one for one in found if one[1]["id"] in foreign))
 
 

@@ -181,7 +181,7 @@ def _leave_to_its_volume(
 
     :raises Refused: naming the volumes and backups
     """
-    if connection.config.get_session_endpoint("block-storage") is None:
+    if not in_catalog(connection, "block-storage"):
         return
     holders = [
         blocker(f"block-storage.{name}", row["id"], project.id, row.get("name"))

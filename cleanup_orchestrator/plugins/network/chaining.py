@@ -22,11 +22,10 @@ from cleanup_orchestrator.plugins.network.common import (
     explain_by_rows,
     extension,
     rest_list,
-    row_blocker,
     rows_naming,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases
+from cleanup_orchestrator.plugins.neutron import extension_aliases, row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -32,11 +32,10 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     list_rows,
     rest_list,
-    row_blocker,
     simple_type,
 )
 from cleanup_orchestrator.plugins.network.trunks import TRUNK
-from cleanup_orchestrator.plugins.neutron import NETWORK_PORTS, ROUTER_PORTS, of_others, rows_with
+from cleanup_orchestrator.plugins.neutron import NETWORK_PORTS, ROUTER_PORTS, of_others, row_blocker, rows_with
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     rest_list,
     rest_type,
-    row_blocker,
     shared,
     simple_type,
 )
+from cleanup_orchestrator.plugins.neutron import row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
