@@ -22,7 +22,7 @@ from cleanup_orchestrator.plugins.base import (
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.nova import server_blocker as server_blocker
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -116,17 +116,6 @@ def post_action(
     Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
 
 
-def _quiet_for(row: Row) -> float:
-    """Return for how many seconds a row has not changed; 0 when it is not shown.
-
-    Cinder's times are UTC. Groups and their snapshots do not show when they changed. Only for one that is being created
-    the time of its creation says the same.
-    """
-    if "updated_at" not in row and row.get("status") != "creating":
-        return 0.0
-    return seconds_since(row.get("updated_at") or row.get("created_at")) or 0.0
-
-
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     """Say that Cinder deletes a resource, unless it has not changed for ``reset_after``."""
     going = resource.data.get("status") == "deleting" and not resource.data.get("group_snapshot_id")
@@ -145,8 +134,14 @@ def delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
 
 
 def is_quiet(project: ProjectDefinition, row: Row) -> bool:
-    """Return whether a row has not changed for ``reset_after``."""
-    return _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600))
+    """Return whether a row has not changed for ``reset_after``.
+
+    Cinder's times are UTC. Groups and their snapshots do not show when they changed. Only for one that is being created
+    the time of its creation says the same.
+    """
+    if "updated_at" not in row and row.get("status") != "creating":
+        return False
+    return is_past(row.get("updated_at") or row.get("created_at"), int(project.options.get("reset_after", 4 * 3600)))
 
 
 def remedies(name: str, call: str = "openstack {0} set --state error {{id}}") -> Mapping[Reason, str]:

@@ -35,7 +35,7 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.neutron import of_others, ports_of_devices, row_blocker
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
-from cleanup_orchestrator.plugins.verdicts import foreign_users, seconds_since
+from cleanup_orchestrator.plugins.verdicts import foreign_users, is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -279,8 +279,7 @@ def force_server(connection: Connection, project: ProjectDefinition, server: Res
 
 
 def _stuck(row: Row) -> bool:
-    quiet = seconds_since(row.get("updated"))
-    return quiet is not None and quiet > STUCK.total_seconds()
+    return is_past(row.get("updated"), STUCK.total_seconds())
 
 
 def _action(connection: Connection, server: Resource, body: Row) -> None:
