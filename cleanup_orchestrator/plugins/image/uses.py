@@ -79,10 +79,7 @@ USES = (
         "leaves the template without its image",
         _in_templates,
     ),
-    Use(
-        ("block-storage.volume",),
-        "is refused by a store that has not copied the data to the volume",
-    ),
+    Use(("block-storage.volume",), "is refused by a store that has not copied the data to the volume"),
     Use(
         ("baremetal.node", "database.instance"),
         "leaves them without their image",

@@ -181,11 +181,7 @@ SECURITY = (
         prepare=(drop_own_rules,),
         explain=_rules_naming,
         used_by=(
-            Use(
-                ("network.security_group_rule",),
-                REFUSED,
-                foresee=OneByOne(_rules_naming),
-            ),
+            Use(("network.security_group_rule",), REFUSED, foresee=OneByOne(_rules_naming)),
             _in_template("remote_address_group_id"),
         ),
         after=("security_group",),

@@ -17,12 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     to_row,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.network.common import (
-    SERVERS,
-    behind_ports_of_servers,
-    extension,
-    simple_type,
-)
+from cleanup_orchestrator.plugins.network.common import SERVERS, behind_ports_of_servers, extension, simple_type
 from cleanup_orchestrator.plugins.neutron import owner_of, row_blocker
 from cleanup_orchestrator.plugins.nova import server_blocker
 from cleanup_orchestrator.plugins.port_uses import serves_ports

@@ -5,13 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    ProjectDefinition,
-    Resource,
-    Verdict,
-    in_catalog,
-    verdict_naming,
-)
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Verdict, in_catalog, verdict_naming
 from cleanup_orchestrator.plugins.neutron import (
     collection,
     extension_aliases,

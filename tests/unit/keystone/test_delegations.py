@@ -80,20 +80,7 @@ class Error(Exception):
     """One of Keystone's."""
 
 
-class Unauthorized(Error):
-    code = 401
-
-
-class ForbiddenNotSecurity(Error):
-    code = 403
-
-
-class NotFound(Error):
-    code = 404
-
-
-class ValidationError(Error):
-    code = 400
+ERRORS = {"Unauthorized": 401, "ForbiddenNotSecurity": 403, "NotFound": 404, "ValidationError": 400}
 
 
 @contextlib.contextmanager
@@ -101,12 +88,7 @@ def database():
     """An empty database, and the modules of Keystone and Flask that are imported late."""
     engine = sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.StaticPool)
     Base.metadata.create_all(engine)
-    errors = types.SimpleNamespace(
-        Unauthorized=Unauthorized,
-        ForbiddenNotSecurity=ForbiddenNotSecurity,
-        NotFound=NotFound,
-        ValidationError=ValidationError,
-    )
+    errors = types.SimpleNamespace(**{name: type(name, (Error,), {"code": code}) for name, code in ERRORS.items()})
     common = types.SimpleNamespace(sql=types.SimpleNamespace(session_for_read=lambda: orm.Session(engine)))
     flask = types.SimpleNamespace(jsonify=json.dumps)
     with pytest.MonkeyPatch.context() as monkeypatch:
