@@ -194,7 +194,7 @@ SERVICE = Service(
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
             deleting=being_deleted,
-            failed=failed_in("ERROR", "Octavia", "provisioning_status"),
+            failed=failed_in("Octavia", "ERROR", attribute="provisioning_status"),
             changed="updated_at",
             remedies=_REMEDIES,
             by_hand="as an admin: openstack loadbalancer delete --cascade {id}; before that, in a PENDING status: "

@@ -9,16 +9,16 @@ from cleanup_orchestrator.plugins.contract import Rule
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource
 
 
-def failed_in(state: str, service: str, attribute: str = "status") -> Rule:
-    """Return a rule for ``ResourceType.failed``: a failed delete leaves this state, and no cause.
+def failed_in(service: str, *states: str, attribute: str = "status") -> Rule:
+    """Return a rule for ``ResourceType.failed``: a failed delete leaves one of these states, and no cause.
 
     :param service: its name, for people
     :param attribute: the row's attribute with the state
     """
 
     def failed(resource: Resource, _project: ProjectDefinition) -> str | None:
-        there = resource.data.get(attribute) == state
-        return f"its {attribute} is {state}, and {service} shows no cause" if there else None
+        state = resource.data.get(attribute)
+        return f"its {attribute} is {state}, and {service} shows no cause" if state in states else None
 
     return failed
 

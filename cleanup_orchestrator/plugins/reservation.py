@@ -342,7 +342,7 @@ SERVICE = Service(
                 Use(("network.floating_ip",), "is refused, if the lease cannot give the address back before"),
             ),
             deleting=_deleting,
-            failed=failed_in("ERROR", "Blazar"),
+            failed=failed_in("Blazar", "ERROR"),
             changed="updated_at",
             remedies=state_remedies(
                 "the log of blazar-manager has the cause",

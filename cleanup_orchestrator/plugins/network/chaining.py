@@ -89,7 +89,7 @@ def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Neutron's agent is deleting it" if resource.data.get("status") == "PENDING_DELETE" else None
 
 
-delete_failed = failed_in("ERROR", "Neutron")
+delete_failed = failed_in("Neutron", "ERROR")
 
 
 def _tap_remedies(name: str) -> Mapping[Reason, str]:

@@ -188,7 +188,7 @@ SHARE_SERVER = simple_type(
     all_projects=rest("/share-servers", key="share_servers"),
     title="id",
     changed="updated_at",
-    failed=failed_in("error", "Manila"),
+    failed=failed_in("Manila", "error"),
     remedies=remedies("share server", "openstack {0} set --status error {{id}}, then openstack {0} delete {{id}}"),
     deleted_with=("share_network",),
     used_by=(),
