@@ -37,7 +37,7 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
             step.type or str(step.kind),
             step.reason,
             step.message,
-            remedy(step.reason, subject(deletion, step), step.remedy),
+            remedy_of(deletion, step),
         )
         for step in steps
         if blocks(deletion, step)
@@ -45,9 +45,9 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
 
 
-def subject(deletion: Deletion, step: Step) -> Subject:
-    """Return what the remedies of a step are about."""
-    return Subject(deletion.id, deletion.project_id, step.service, step.type)
+def remedy_of(deletion: Deletion, step: Step) -> str:
+    """Return what a person does about the reason of a step."""
+    return remedy(step.reason, Subject(deletion.id, deletion.project_id, step.service, step.type), step.remedy)
 
 
 def blocks(deletion: Deletion, step: Step) -> bool:

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
+from cleanup_orchestrator.core.blockers import remedy_of
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
-from cleanup_orchestrator.core.reasons import Subject, remedy
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
@@ -85,10 +85,7 @@ def _why(step: Step) -> str:
 
 
 def _remedy(deletion: Deletion, step: Step) -> str:
-    if _is_truncated(step):
-        return "an operator raises [worker] most_listed"
-    subject = Subject(deletion.id, deletion.project_id, step.service, step.type)
-    return remedy(step.reason, subject, step.remedy)
+    return "an operator raises [worker] most_listed" if _is_truncated(step) else remedy_of(deletion, step)
 
 
 def _is_truncated(step: Step) -> bool:

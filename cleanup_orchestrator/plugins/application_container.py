@@ -32,7 +32,7 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.neutron import ports_of_devices
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -91,7 +91,7 @@ _LOST_AFTER = 3600
 
 def _deleting(resource: Resource, project: ProjectDefinition) -> str | None:
     """Wait for the host, unless it has not changed for an hour: then the delete is requested again."""
-    lost = (seconds_since(resource.data.get("updated_at")) or 0) >= _LOST_AFTER
+    lost = is_past(resource.data.get("updated_at"), _LOST_AFTER)
     return "its host is deleting it" if resource.data.get("task_state") == "container_deleting" and not lost else None
 
 

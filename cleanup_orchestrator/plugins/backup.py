@@ -73,6 +73,7 @@ def _simple_type(name: str, **declared: Any) -> ResourceType:
         delete=Rest(TYPE, f"/{{project_id}}/{name}s/{{id}}", method="DELETE"),
         id=f"{name}_id",
         fresh=_FRESH,
+        used_by=(),
         **declared,
     )
 
@@ -85,7 +86,6 @@ SERVICE = Service(
     types=(
         _simple_type(
             "job",
-            used_by=(),
             all_projects=_list("jobs", NOTHING),
             title="description",
             acts_on="the trust that a job names, which any member of the project can choose. Freezer deletes it with "
@@ -100,7 +100,6 @@ SERVICE = Service(
         ),
         _simple_type(
             "session",
-            used_by=(),
             all_projects=_PATH,
             title="description",
             after=("job",),
@@ -126,7 +125,6 @@ SERVICE = Service(
         ),
         _simple_type(
             "action",
-            used_by=(),
             all_projects=_PATH,
             title="freezer_action.backup_name",
             after=("job",),
@@ -135,7 +133,6 @@ SERVICE = Service(
         ),
         _simple_type(
             "backup",
-            used_by=(),
             all_projects=_PATH,
             title="backup_metadata.backup_name",
             after=("job",),

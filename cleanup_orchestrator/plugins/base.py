@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
-from cleanup_orchestrator.keystone.protocol import FENCE_OPTION, FINAL_HEADER
+from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, FENCE_OPTION, FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, in_catalog, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
@@ -43,7 +43,7 @@ from cleanup_orchestrator.plugins.contract import (
 )
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.parts import PORTS
-from cleanup_orchestrator.plugins.remedies import state_remedies
+from cleanup_orchestrator.plugins.remedies import failed_in, state_remedies
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -74,6 +74,7 @@ __all__ = [
     "BODY",
     "CONTRACT_VERSION",
     "CONTROLLERS",
+    "DELEGATIONS_PATH",
     "EVERYTHING",
     "FENCE_OPTION",
     "FINAL_HEADER",
@@ -119,6 +120,7 @@ __all__ = [
     "blocker",
     "blocking_verdict",
     "exceptions",
+    "failed_in",
     "fill",
     "foreign_users",
     "in_catalog",

@@ -38,6 +38,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    in_catalog,
     refused_in_use,
     state_remedies,
     verdict_naming,
@@ -45,7 +46,7 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of, show_stack
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -100,7 +101,7 @@ def _being_deleted(cluster: Resource, project: ProjectDefinition) -> str | None:
 
 def _is_under_way(row: Row) -> bool:
     """Return whether Magnum deletes a cluster, and the cluster has changed within two hours."""
-    return row.get("status") == DELETING and (seconds_since(row.get("updated_at")) or 0) < _LOST_AFTER
+    return row.get("status") == DELETING and not is_past(row.get("updated_at"), _LOST_AFTER)
 
 
 def _delete_failed(cluster: Resource, project: ProjectDefinition) -> str | None:
@@ -172,7 +173,7 @@ def _changes(_connection: Connection, _project: ProjectDefinition, cluster: Reso
 def _stack_of(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Resource | None:
     """Return the stack of a cluster; ``None``: it has none, or the list of the project's stacks does not have it."""
     stack_id = cluster.data.get("stack_id")
-    if not stack_id or connection.config.get_session_endpoint("orchestration") is None:
+    if not stack_id or not in_catalog(connection, "orchestration"):
         return None
     try:
         row = show_stack(connection, project, Resource(str(stack_id), "", project.id))

@@ -25,6 +25,7 @@ from urllib.parse import quote
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
+    DELEGATIONS_PATH,
     EVERYTHING,
     BadAnswer,
     Paging,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 #: A listing, as a hook.
 Listing = Callable[["Connection", ProjectDefinition], Iterable[Row]]
-#: The lists by project that this package adds to Keystone.
-_DELEGATIONS = "/OS-PROJECT-CLEANUP"
 _PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit returns smaller pages
 
 
@@ -101,9 +100,8 @@ def _of_project(
         orchestrator's
     :param project_id: of one project; ``-``: of all
     """
-    call = Rest(
-        "identity", f"{_DELEGATIONS}/projects/{project_id}/{kind}", key=kind, query={"limit": 1000}, paging=Paging.LINKS
-    )
+    path = f"{DELEGATIONS_PATH}/projects/{project_id}/{kind}"
+    call = Rest("identity", path, key=kind, query={"limit": 1000}, paging=Paging.LINKS)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         begun = False
@@ -122,7 +120,7 @@ def _of_project(
 def _may_miss_users(connection: Connection, project: ProjectDefinition) -> str:
     """Return why users' application credentials may be missed; empty: Keystone lists them by project."""
     try:
-        known = Rest("identity", _DELEGATIONS).call(connection, project).get("kinds", ())
+        known = Rest("identity", DELEGATIONS_PATH).call(connection, project).get("kinds", ())
     except exceptions.NotFoundException:
         why = "this Keystone lists them by user only"
     except exceptions.ForbiddenException:
@@ -229,23 +227,15 @@ def _expect_undelegated(connection: Connection) -> None:
         )
 
 
-def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the credentials that name the project, of all that Keystone lists."""
-    for row in _list_own("/credentials", "credentials")(connection, project):
-        yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
+def _credentials(listing: Listing) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of credentials without what is secret in them."""
 
+    def credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        _expect_undelegated(connection)
+        for row in listing(connection, project):
+            yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
-def _own_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the credentials that name the project."""
-    _expect_undelegated(connection)
-    yield from _of_project("credentials", _credentials)(connection, project)
-
-
-def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the credentials of all users that name a project."""
-    _expect_undelegated(connection)
-    for row in Rest("identity", "/credentials", key="credentials").rows(connection, project):
-        yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
+    return credentials
 
 
 def _describe_credential(credential: Resource, project: ProjectDefinition) -> str | None:
@@ -358,8 +348,8 @@ SERVICE = Service(
         ResourceType(
             name="credential",
             used_by=(),
-            list=_own_credentials,
-            all_projects=_all_credentials,
+            list=_credentials(_of_project("credentials", _list_own("/credentials", "credentials"))),
+            all_projects=_credentials(Rest("identity", "/credentials", key="credentials").rows),
             show=Rest("identity", "/credentials/{id}", key="credential"),
             delete=Rest("identity", "/credentials/{id}", method="DELETE"),
             title="type",

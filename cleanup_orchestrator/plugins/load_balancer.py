@@ -26,6 +26,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    failed_in,
     in_catalog,
     state_remedies,
     to_row,
@@ -70,12 +71,6 @@ def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
 def being_deleted(balancer: Resource, project: ProjectDefinition) -> str | None:
     """Say that Octavia deletes a load balancer."""
     return "Octavia is deleting it" if balancer.data.get("provisioning_status") == "PENDING_DELETE" else None
-
-
-def delete_failed(balancer: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a load balancer is in ERROR: a failed delete leaves it so. Octavia shows no cause."""
-    status = balancer.data.get("provisioning_status")
-    return "its provisioning_status is ERROR, and Octavia shows no cause" if status == "ERROR" else None
 
 
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
@@ -199,7 +194,7 @@ SERVICE = Service(
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
             deleting=being_deleted,
-            failed=delete_failed,
+            failed=failed_in("Octavia", "ERROR", attribute="provisioning_status"),
             changed="updated_at",
             remedies=_REMEDIES,
             by_hand="as an admin: openstack loadbalancer delete --cascade {id}; before that, in a PENDING status: "

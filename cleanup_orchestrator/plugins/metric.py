@@ -118,6 +118,7 @@ def _resource_type(name: str, *, of_others: bool, **declared: Any) -> ResourceTy
         unfiltered="Gnocchi filters resources only in a search, which is a POST; the rows are compared on this side",
         source="GET, DELETE /v1/resource/generic; gnocchi rest/api.py (ResourcesController), rest/policies.py, "
         "indexer/sqlalchemy.py (list_resources, delete_resource)",
+        used_by=(),
         **declared,
     )
 
@@ -130,7 +131,6 @@ SERVICE = Service(
     types=(
         _resource_type(
             "resource",
-            used_by=(),
             of_others=False,
             note="All resources are read, 1000 in a call: Gnocchi ignores a filter in the query of a GET. To callers "
             "without the role admin Gnocchi lists only their own resources. The call that deletes all resources that "
@@ -138,7 +138,6 @@ SERVICE = Service(
         ),
         _resource_type(
             "resource_of_others",
-            used_by=(),
             of_others=True,
             after=(EVERYTHING,),
             project_setting=True,

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, in_catalog
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, pick
-from cleanup_orchestrator.plugins.verdicts import MOST_BLOCKERS
+from cleanup_orchestrator.plugins.verdicts import MOST_BLOCKERS, blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -66,6 +66,24 @@ _NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for
 def owner_of(row: Row) -> str:
     """Return the id of the project that owns a row; empty when the row shows none."""
     return str(row.get("project_id") or row.get("tenant_id") or "")
+
+
+def row_blocker(type_: str, row: Row, name: object = "") -> dict[str, str]:
+    """Return a row as a blocker.
+
+    :param name: what a person knows it by, where that is not its name
+    """
+    known = name or row.get("name") or row.get("floating_ip_address")
+    return blocker(f"network.{type_}", row["id"], owner_of(row), known)
+
+
+def collection(path: str, **query: Any) -> Rest:
+    """Return the list of the rows of all projects, or of those that the query selects.
+
+    :param path: ``/floatingips``; its last part is the key of the answer
+    """
+    key = path.rpartition("/")[2].replace("-", "_")
+    return Rest("network", path, key=key, query={"limit": PAGE, **query}, paging=Paging.LINKS)
 
 
 #: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance. Any user
@@ -132,15 +150,14 @@ def rows_with(
 ) -> Iterator[Row]:
     """Yield the rows of a collection, of any project, with one of these values in an attribute.
 
-    :param path: ``/floatingips``; its last part is the key of the answer
+    :param path: see :func:`collection`
     :param attribute: one that Neutron filters by
     """
     wanted = sorted({str(value) for value in values if value})
-    key = path.rpartition("/")[2].replace("-", "_")
     for start in range(0, len(wanted), _IDS):
         part = wanted[start : start + _IDS]
-        listing = Rest("network", path, key=key, query={"limit": PAGE, **query, attribute: part}, paging=Paging.LINKS)
-        yield from (row for row in listing.rows(connection, project) if str(row.get(attribute)) in part)
+        rows = collection(path, **query, **{attribute: part}).rows(connection, project)
+        yield from (row for row in rows if str(row.get(attribute)) in part)
 
 
 def ports_of_devices(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import exceptions
-from cleanup_orchestrator.plugins.calls import Paging, Rest
-from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, pick
+from cleanup_orchestrator.plugins.calls import Paging, Rest, in_catalog
+from cleanup_orchestrator.plugins.values import ProjectDefinition, pick
 from cleanup_orchestrator.plugins.verdicts import Blocker, blocker
 
 if TYPE_CHECKING:
@@ -18,25 +20,33 @@ if TYPE_CHECKING:
 _SHOWN = {"image": "image.id", "host": "OS-EXT-SRV-ATTR:host", "flavor": "flavor.id"}
 
 
-def foreign_servers(
-    connection: Connection, project: ProjectDefinition, *, ids: Iterable[object] = (), **query: str
-) -> Iterator[Blocker]:
+def server_blocker(connection: Connection, server_id: object) -> dict[str, str] | None:
+    """Return a server of any project as a blocker; ``None`` when there is none, or no Nova.
+
+    :raises BadAnswer: Nova does not show its owner
+    """
+    if not in_catalog(connection, "compute"):
+        return None
+    response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
+    if response.status_code == 404:
+        return None
+    exceptions.raise_from_response(response)
+    try:
+        server = response.json()["server"]
+        return blocker("compute.server", server_id, str(server["tenant_id"]), server.get("name"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadAnswer(f"GET /servers/{server_id} answered without its owner") from error
+
+
+def foreign_servers(connection: Connection, project: ProjectDefinition, **query: str) -> Iterator[Blocker]:
     """Yield servers of other projects, as blockers. Servers in cells that do not answer are not among them.
 
-    :param ids: of single servers of any project
     :param query: filters of the list of all servers: ``image``, ``host``, ``flavor``
     """
     listing = Rest(
         "compute", "/servers/detail", key="servers", query={"all_tenants": "1", **query}, paging=Paging.LINKS
     )
-    rows = list(listing.rows(connection, project)) if query else []
-    one = Rest("compute", "/servers/{id}", key="server")
-    for id_ in ids:
-        try:
-            rows.append(one.row(connection, project, Resource(str(id_), "", None)))
-        except exceptions.NotFoundException:
-            continue
-    for row in rows:
+    for row in listing.rows(connection, project):
         ignored = any(pick(row, _SHOWN[name]) not in (None, value) for name, value in query.items())
         if row.get("tenant_id") != project.id and not ignored:
             yield blocker("compute.server", row["id"], row.get("tenant_id"), row.get("name"))

@@ -7,15 +7,17 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.calls import Paging, Rest
+from cleanup_orchestrator.plugins.calls import Paging, Rest, in_catalog
 from cleanup_orchestrator.plugins.contract import FindsUses, Use
 from cleanup_orchestrator.plugins.neutron import (
     PAGE,
+    collection,
     extension_aliases,
     of_others,
     owner_of,
     ports_of_others,
     routers_on,
+    row_blocker,
     rows_with,
 )
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, Verdict
@@ -51,7 +53,9 @@ def serves_ports(ports_of: Callable[[Resource], Iterable[object]], harm: str) ->
         named = {one.id: {str(port) for port in ports_of(one) if port} for one in resources}
         ports = rows_with(connection, project, "/ports", "id", (port for some in named.values() for port in some))
         foreign = {str(port["id"]): port for port in of_others(connection, project, ports)}
-        served = ((id_, _named("port", foreign[port])) for id_, some in named.items() for port in some & foreign.keys())
+        served = (
+            (id_, row_blocker("port", foreign[port])) for id_, some in named.items() for port in some & foreign.keys()
+        )
         return foreign_users(project, "it serves", served)
 
     return Use(("network.port",), harm, uses)
@@ -75,16 +79,16 @@ def _next_hops(
     rows = rows_with(connection, project, "/subnets", "id", (subnet for _, subnet, _ in addresses))
     subnets = {str(row["id"]): row for row in rows}
     ways = [(port, subnets[subnet]) for port, subnet, address in addresses if address in _hops(subnets.get(subnet))]
-    yield from ((port, _named("subnet", subnet)) for port, subnet in ways if owner_of(subnet) != project.id)
+    yield from ((port, row_blocker("subnet", subnet)) for port, subnet in ways if owner_of(subnet) != project.id)
     own = [(port, subnet) for port, subnet in ways if owner_of(subnet) == project.id]
     on: dict[str, list[Row]] = collections.defaultdict(list)
     for user in ports_of_others(connection, project, {subnet["network_id"] for _, subnet in own}):
         for ip in user.get("fixed_ips") or ():
             on[str(ip.get("subnet_id"))].append(user)
-    yield from ((port, _named("port", user)) for port, subnet in own for user in on[str(subnet["id"])])
+    yield from ((port, row_blocker("port", user)) for port, subnet in own for user in on[str(subnet["id"])])
     for router in routers_on(connection, project, {port["network_id"] for port in ports}):
         hops = {route["nexthop"] for route in router.get("routes") or ()}
-        yield from ((port, _named("router", router)) for port, _, address in addresses if address in hops)
+        yield from ((port, row_blocker("router", router)) for port, _, address in addresses if address in hops)
 
 
 def _hops(subnet: Row | None) -> set[object]:
@@ -101,7 +105,7 @@ def _addresses(
     if "router" not in extension_aliases(connection):  # a Neutron without routers answers 404 to the list
         return
     for row in rows_with(connection, project, "/floatingips", "port_id", (port["id"] for port in ports)):
-        yield str(row["port_id"]), _named("floating_ip", row, row.get("floating_ip_address"))
+        yield str(row["port_id"]), row_blocker("floating_ip", row)
 
 
 def _forwardings(
@@ -119,8 +123,7 @@ def _forwardings(
         # A floating IP with a port has no forwardings (neutron pf_plugin.py, FloatingIPPortAlreadyAssociated).
         if owner_of(address) == project.id or address.get("port_id"):
             continue
-        path = f"/floatingips/{address['id']}/port_forwardings"
-        listing = Rest("network", path, key="port_forwardings", query={"limit": PAGE}, paging=Paging.LINKS)
+        listing = collection(f"/floatingips/{address['id']}/port_forwardings")
         for row in listing.rows(connection, project):
             if (port := str(row.get("internal_port_id"))) in known:
                 name = f"{address.get('floating_ip_address')}:{row.get('external_port')}"
@@ -134,17 +137,16 @@ def _ndp_proxies(
     if "l3-ndp-proxy" not in extension_aliases(connection):
         return
     known = {str(port["id"]) for port in ports}
-    listing = Rest("network", "/ndp_proxies", key="ndp_proxies", query={"limit": PAGE}, paging=Paging.LINKS)
-    for row in listing.rows(connection, project):
+    for row in collection("/ndp_proxies").rows(connection, project):
         if (port := str(row.get("port_id"))) in known:
-            yield port, _named("ndp_proxy", row, row.get("ip_address"))
+            yield port, row_blocker("ndp_proxy", row, row.get("ip_address"))
 
 
 def _balancers(
     connection: Connection, project: ProjectDefinition, ports: Sequence[Row]
 ) -> Iterator[tuple[str, Blocker]]:
     """Yield the load balancers whose address is on a port."""
-    if connection.config.get_session_endpoint("load-balancer") is None:
+    if not in_catalog(connection, "load-balancer"):
         return
     known = {str(port["id"]) for port in ports}
     for network in sorted({str(port["network_id"]) for port in ports}):
@@ -187,8 +189,3 @@ def _finding(ports_of: PortsOf, what: str, find: _Finder) -> FindsUses:
         return foreign_users(project, what, ((owners[port_id][0], one) for port_id, one in rests))
 
     return uses
-
-
-def _named(type_: str, row: Row, name: object = "") -> Blocker:
-    """Return a row of Neutron as a blocker."""
-    return blocker(f"network.{type_}", row["id"], owner_of(row), name or row.get("name"))

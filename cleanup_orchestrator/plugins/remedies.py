@@ -1,14 +1,30 @@
-"""What a person does about a resource whose state keeps it from its delete, for ``ResourceType.remedies``."""
+"""What is said of a resource whose state keeps it from its delete, and what a person does about it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.plugins.contract import Rule
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource
+
+
+def failed_in(service: str, *states: str, attribute: str = "status") -> Rule:
+    """Return a rule for ``ResourceType.failed``: a failed delete leaves one of these states, and no cause.
+
+    :param service: its name, for people
+    :param attribute: the row's attribute with the state
+    """
+
+    def failed(resource: Resource, _project: ProjectDefinition) -> str | None:
+        state = resource.data.get(attribute)
+        return f"its {attribute} is {state}, and {service} shows no cause" if state in states else None
+
+    return failed
 
 
 def state_remedies(see: str, call: str, who: str = "an admin") -> Mapping[Reason, str]:
-    """Return the remedies of a type whose resources may be left in a state that only a person changes.
+    """Return ``ResourceType.remedies`` for resources that may be left in a state that only a person changes.
 
     :param see: how a person finds the cause, to begin a sentence: ``openstack volume service list shows ...``
     :param call: what clears the state, to be copied; a template for :func:`fill` with the resource

@@ -44,6 +44,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    failed_in,
     refuse,
     show_leftover,
     state_remedies,
@@ -111,11 +112,6 @@ def _deleting(lease: Resource, project: ProjectDefinition) -> str | None:
     if lease.data.get("status") != "DELETING" or not changed or _now() - _time(changed) > _STUCK:
         return None
     return "Blazar is deleting it"
-
-
-def _delete_failed(lease: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a lease is in state ERROR: a failed delete leaves it so."""
-    return "its status is ERROR, and Blazar shows no cause" if lease.data.get("status") == "ERROR" else None
 
 
 def _protect_servers(lease: Resource, project: ProjectDefinition) -> str | None:
@@ -346,7 +342,7 @@ SERVICE = Service(
                 Use(("network.floating_ip",), "is refused, if the lease cannot give the address back before"),
             ),
             deleting=_deleting,
-            failed=_delete_failed,
+            failed=failed_in("Blazar", "ERROR"),
             changed="updated_at",
             remedies=state_remedies(
                 "the log of blazar-manager has the cause",

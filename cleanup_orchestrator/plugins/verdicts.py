@@ -126,15 +126,15 @@ def refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Blo
     refuse(verdict_naming(project, what, [b for b in blockers if b["owner"] != project.id]))
 
 
-def seconds_since(time: object) -> float | None:
-    """Return the seconds since a time of a service: ISO 8601, in UTC unless it says otherwise.
+def is_past(time: object, seconds: float) -> bool:
+    """Return whether a time of a service is at least so long ago; false if it cannot be read.
 
-    :returns: ``None`` if it cannot be read
+    :param time: in ISO 8601, in UTC unless it says otherwise
     """
     try:
         at = datetime.datetime.fromisoformat(str(time))
     except ValueError:
-        return None
+        return False
     if at.tzinfo is None:
         at = at.replace(tzinfo=datetime.UTC)
-    return (datetime.datetime.now(datetime.UTC) - at).total_seconds()
+    return (datetime.datetime.now(datetime.UTC) - at).total_seconds() >= seconds

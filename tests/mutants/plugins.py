@@ -51,8 +51,8 @@ MUTATIONS = (
     Mutation(
         "A floating IP of another project's port is deleted",
         f"{PLUGINS}port_uses.py",
-        "for port in some & foreign.keys())",
-        "for port in ())",
+        "for port in some & foreign.keys()",
+        "for port in ()",
         PORT_USES,
     ),
     Mutation(
@@ -445,7 +445,7 @@ MUTATIONS = (
     Mutation(
         "A deployment to another project's server is deleted",
         f"{HEAT}configs.py",
-        "[foreign] if owner != project.id else []",
+        '[server] if server and server["owner"] != project.id else []',
         "[]",
         OWNERS,
     ),
@@ -495,8 +495,8 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with what others use of it",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "for hook in (*hooks, inside):",
-        "for hook in hooks:",
+        "[*hooks, *_inside(context)], unread, spread)",
+        "hooks, unread, spread)",
         USES,
     ),
     Mutation(

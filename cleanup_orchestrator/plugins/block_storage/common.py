@@ -21,7 +21,8 @@ from cleanup_orchestrator.plugins.base import (
     state_remedies,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.nova import server_blocker as server_blocker
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -115,17 +116,6 @@ def post_action(
     Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
 
 
-def _quiet_for(row: Row) -> float:
-    """Return for how many seconds a row has not changed; 0 when it is not shown.
-
-    Cinder's times are UTC. Groups and their snapshots do not show when they changed. Only for one that is being created
-    the time of its creation says the same.
-    """
-    if "updated_at" not in row and row.get("status") != "creating":
-        return 0.0
-    return seconds_since(row.get("updated_at") or row.get("created_at")) or 0.0
-
-
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     """Say that Cinder deletes a resource, unless it has not changed for ``reset_after``."""
     going = resource.data.get("status") == "deleting" and not resource.data.get("group_snapshot_id")
@@ -144,8 +134,14 @@ def delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
 
 
 def is_quiet(project: ProjectDefinition, row: Row) -> bool:
-    """Return whether a row has not changed for ``reset_after``."""
-    return _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600))
+    """Return whether a row has not changed for ``reset_after``.
+
+    Cinder's times are UTC. Groups and their snapshots do not show when they changed. Only for one that is being created
+    the time of its creation says the same.
+    """
+    if "updated_at" not in row and row.get("status") != "creating":
+        return False
+    return is_past(row.get("updated_at") or row.get("created_at"), int(project.options.get("reset_after", 4 * 3600)))
 
 
 def remedies(name: str, call: str = "openstack {0} set --state error {{id}}") -> Mapping[Reason, str]:
@@ -228,21 +224,6 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
         else:
             found.append(cinder_blocker("attachment", row["id"], project.id))
     return found
-
-
-def server_blocker(connection: Connection, server_id: str) -> dict[str, str] | None:
-    """Return a server as a blocker; ``None`` when there is none, or no Nova."""
-    if connection.config.get_session_endpoint("compute") is None:
-        return None
-    response = connection.compute.get(f"/servers/{server_id}")
-    if response.status_code == 404:
-        return None
-    exceptions.raise_from_response(response)
-    try:
-        server = response.json()["server"]
-        return blocker("compute.server", server_id, str(server["tenant_id"]), server.get("name"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadAnswer(f"GET /servers/{server_id} answered without its owner") from error
 
 
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:

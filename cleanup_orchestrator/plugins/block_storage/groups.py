@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
     Use,
     Verdict,
     exceptions,
+    failed_in,
     refuse,
     show_leftover,
     state_remedies,
@@ -155,10 +156,7 @@ def force_group_snapshot(connection: Connection, project: ProjectDefinition, sna
 GROUP_SNAPSHOT_DELETE = Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER)
 
 
-def group_delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a group, or a snapshot of one, is in an error state: a failed delete leaves it so."""
-    status = str(resource.data.get("status"))
-    return f"its status is {status}, and Cinder shows no cause" if status in ("error", "error_deleting") else None
+group_delete_failed = failed_in("Cinder", "error", "error_deleting")  #: also of a snapshot of a group
 
 
 def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -197,9 +195,7 @@ def _group_snapshots_if_gone(connection: Connection, project: ProjectDefinition)
 
 def _legacy(
     collection: str,
-    key: str,
     current: str,
-    current_key: str,
     paging: Paging,
     if_gone: Callable[[Connection, ProjectDefinition], Iterator[Row]],
 ) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -207,9 +203,9 @@ def _legacy(
 
     The old API lists the new kind as well.
     """
-    old = Rest(SERVICE_TYPE, f"/{collection}/detail", key=key, paging=paging, limit=PAGE)
+    old = Rest(SERVICE_TYPE, f"/{collection}/detail", key=collection, paging=paging, limit=PAGE)
     new = Rest(
-        SERVICE_TYPE, f"/{current}/detail", key=current_key, microversion=GROUP_OWNER, paging=Paging.MARKER, limit=PAGE
+        SERVICE_TYPE, f"/{current}/detail", key=current, microversion=GROUP_OWNER, paging=Paging.MARKER, limit=PAGE
     )
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -285,14 +281,7 @@ GROUP_SNAPSHOT = ResourceType(
 
 CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
     name="consistency_group_snapshot",
-    list=_legacy(
-        "cgsnapshots",
-        "cgsnapshots",
-        "group_snapshots",
-        "group_snapshots",
-        Paging.OFFSET,
-        _group_snapshots_if_gone,
-    ),
+    list=_legacy("cgsnapshots", "group_snapshots", Paging.OFFSET, _group_snapshots_if_gone),
     all_projects=_OWNERLESS,
     delete=Rest(SERVICE_TYPE, "/cgsnapshots/{id}", method="DELETE"),
     used_by=(),
@@ -341,7 +330,7 @@ GROUP = ResourceType(
 
 CONSISTENCY_GROUP = ResourceType(
     name="consistency_group",
-    list=_legacy("consistencygroups", "consistencygroups", "groups", "groups", Paging.MARKER, _groups_if_gone),
+    list=_legacy("consistencygroups", "groups", Paging.MARKER, _groups_if_gone),
     all_projects=_OWNERLESS,
     prepare=(check_group,),
     used_by=_USED_BY,

@@ -18,7 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.compute.servers import OF_PROJECT
-from cleanup_orchestrator.plugins.nova import foreign_servers
+from cleanup_orchestrator.plugins.nova import server_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -63,8 +63,9 @@ def list_server_groups(connection: Connection, project: ProjectDefinition) -> It
 
 def _foreign_members(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
     """Name the servers of others in a server group, which an admin put there."""
-    members = group.data.get("members") or ()
-    return verdict_naming(project, "its members are", foreign_servers(connection, project, ids=members))
+    members = (server_blocker(connection, member) for member in group.data.get("members") or ())
+    others = (one for one in members if one is not None and one["owner"] != project.id)
+    return verdict_naming(project, "its members are", others)
 
 
 SERVER_GROUP = ResourceType(

@@ -33,9 +33,9 @@ from cleanup_orchestrator.plugins.base import (
     state_remedies,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.neutron import of_others, owner_of, ports_of_devices
+from cleanup_orchestrator.plugins.neutron import of_others, ports_of_devices, row_blocker
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
-from cleanup_orchestrator.plugins.verdicts import foreign_users, seconds_since
+from cleanup_orchestrator.plugins.verdicts import foreign_users, is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -157,7 +157,7 @@ def _foreign_ports(
     named = [(id_, port) for id_, port in ports_of_devices(connection, project, servers)
              if not str(port.get("device_owner") or "").startswith("baremetal:")]  # fmt: skip
     foreign = {str(port["id"]) for port in of_others(connection, project, (port for _, port in named))}
-    found = ((id_, blocker("network.port", port["id"], owner_of(port), port.get("name"))) for id_, port in named)
+    found = ((id_, row_blocker("port", port)) for id_, port in named)
     return foreign_users(project, "Nova would delete with it", (one for one in found if one[1]["id"] in foreign))
 
 
@@ -279,8 +279,7 @@ def force_server(connection: Connection, project: ProjectDefinition, server: Res
 
 
 def _stuck(row: Row) -> bool:
-    quiet = seconds_since(row.get("updated"))
-    return quiet is not None and quiet > STUCK.total_seconds()
+    return is_past(row.get("updated"), STUCK.total_seconds())
 
 
 def _action(connection: Connection, server: Resource, body: Row) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,8 @@ from cleanup_orchestrator.plugins.base import (
     Use,
     Verdict,
     blocker,
+    foreign_users,
     show_leftover,
-    verdict_naming,
 )
 from cleanup_orchestrator.plugins.database.common import (
     ONE_PAGE,
@@ -67,16 +66,13 @@ def _increments_of_others(
     connection: Connection, project: ProjectDefinition, backups: Sequence[Resource]
 ) -> dict[str, Verdict]:
     """Name the increments of others, which an admin made of the backups."""
-    using: dict[str, list[Row]] = collections.defaultdict(list)
-    for row in _ALL_BACKUPS(connection, project):
-        if row.get("project_id") != project.id:
-            using[str(row.get("parent_id"))].append(row)
-    found = {}
-    for backup in backups:
-        increments = (blocker(f"{TYPE}.backup", r["id"], r.get("project_id"), r.get("name")) for r in using[backup.id])
-        if verdict := verdict_naming(project, "it is the base of", increments):
-            found[backup.id] = verdict
-    return found
+    asked = {backup.id for backup in backups}
+    increments = (
+        (str(row["parent_id"]), blocker(f"{TYPE}.backup", row["id"], row.get("project_id"), row.get("name")))
+        for row in _ALL_BACKUPS(connection, project)
+        if row.get("parent_id") in asked
+    )
+    return foreign_users(project, "it is the base of", increments)
 
 
 def _delete_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:

@@ -19,7 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     exceptions,
     state_remedies,
 )
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -63,8 +63,7 @@ def own_instances(connection: Connection, project: ProjectDefinition) -> list[Ro
 
 def is_quiet(row: Row, project: ProjectDefinition) -> bool:
     """Return whether a row has not changed for ``reset_after``. Trove's times are UTC."""
-    quiet = seconds_since(row.get("updated") or row.get("created"))
-    return quiet is not None and quiet >= int(project.options.get("reset_after", _RESET_AFTER))
+    return is_past(row.get("updated") or row.get("created"), int(project.options.get("reset_after", _RESET_AFTER)))
 
 
 def describe_status(resource: Resource, project: ProjectDefinition) -> str | None:

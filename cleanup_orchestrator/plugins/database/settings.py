@@ -99,16 +99,18 @@ _NO_OWNERS = "to an admin Trove shows no owners"
 _WHOSE = "its id alone: only with a token that is no admin's Trove compares the owner with the token's project"
 _NEEDED_BY = (("cluster", refused_in_use), ("instance", refused_in_use))
 
+
+def _by_instances(what: str) -> tuple[Use]:
+    why = (
+        "Trove shows to a member of the project only the instances of this project. Only an admin can give an instance "
+        f"of another project this {what}"
+    )
+    return (Use((f"{TYPE}.instance",), f"takes the {what} from the instance", unseen=why),)
+
+
 CONFIGURATION = ResourceType(
     name="configuration",
-    used_by=(
-        Use(
-            (f"{TYPE}.instance",),
-            "takes the configuration from the instance",
-            unseen="Trove shows to a member of the project only the instances of this project. Only an admin can give "
-            "an instance of another project this configuration",
-        ),
-    ),
+    used_by=_by_instances("configuration"),
     list=_configurations,
     all_projects=_NO_OWNERS,
     owner=SCOPED,
@@ -128,14 +130,7 @@ CONFIGURATION = ResourceType(
 
 MODULE = ResourceType(
     name="module",
-    used_by=(
-        Use(
-            (f"{TYPE}.instance",),
-            "takes the module from the instance",
-            unseen="Trove shows to a member of the project only the instances of this project. Only an admin can give "
-            "an instance of another project this module",
-        ),
-    ),
+    used_by=_by_instances("module"),
     list=_modules,
     all_projects="to an admin Trove answers 500 to this list",
     owner="tenant_id",

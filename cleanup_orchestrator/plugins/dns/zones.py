@@ -34,7 +34,7 @@ from cleanup_orchestrator.plugins.dns.common import (
     owner_of,
     paged_list,
 )
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -128,7 +128,7 @@ _LOST_AFTER = 3600
 def being_deleted(zone: Resource, project: ProjectDefinition) -> str | None:
     """Say that Designate deletes a zone, unless it has not changed for an hour."""
     going = (zone.data.get("action"), zone.data.get("status")) == ("DELETE", "PENDING")
-    lost = (seconds_since(zone.data.get("updated_at")) or 0) >= _LOST_AFTER
+    lost = is_past(zone.data.get("updated_at"), _LOST_AFTER)
     return "Designate is deleting it from its name servers" if going and not lost else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,10 @@ from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Resource,
     Rest,
-    Row,
     Use,
     Verdict,
     blocker,
+    foreign_users,
     in_catalog,
     verdict_naming,
 )
@@ -56,17 +55,14 @@ def _in_templates(connection: Connection, project: ProjectDefinition, images: Se
     if not in_catalog(connection, type_):
         return {}
     listing = Rest(type_, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging=Paging.LINKS)
-    using: dict[str, list[Row]] = collections.defaultdict(list)
-    for row in listing.rows(connection, project):
-        if row.get("project_id") != project.id:
-            using[str(row.get("image_id"))].append(row)
-    found = {}
-    for image in images:
-        rows = [] if _used_otherwise(image, project) else using[image.id]
-        blockers = [blocker(f"{type_}.cluster_template", r["uuid"], r.get("project_id"), r.get("name")) for r in rows]
-        if verdict := verdict_naming(project, "it is the image of", blockers):
-            found[image.id] = verdict
-    return found
+    asked = {image.id for image in images if not _used_otherwise(image, project)}
+    name = f"{type_}.cluster_template"
+    using = (
+        (str(row["image_id"]), blocker(name, row["uuid"], row.get("project_id"), row.get("name")))
+        for row in listing.rows(connection, project)
+        if row.get("image_id") in asked
+    )
+    return foreign_users(project, "it is the image of", using)
 
 
 #: Uses besides memberships, which the plugin itself knows.
@@ -83,10 +79,7 @@ USES = (
         "leaves the template without its image",
         _in_templates,
     ),
-    Use(
-        ("block-storage.volume",),
-        "is refused by a store that has not copied the data to the volume",
-    ),
+    Use(("block-storage.volume",), "is refused by a store that has not copied the data to the volume"),
     Use(
         ("baremetal.node", "database.instance"),
         "leaves them without their image",

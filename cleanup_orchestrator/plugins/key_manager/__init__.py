@@ -181,7 +181,7 @@ def _leave_to_its_volume(
 
     :raises Refused: naming the volumes and backups
     """
-    if connection.config.get_session_endpoint("block-storage") is None:
+    if not in_catalog(connection, "block-storage"):
         return
     holders = [
         blocker(f"block-storage.{name}", row["id"], project.id, row.get("name"))
@@ -236,6 +236,13 @@ def _refuse_shared_container(connection: Connection, project: ProjectDefinition,
     if rows := container.data.get("consumers"):
         blockers = tuple(blocker(str(r.get("name")), r.get("URL"), "") for r in rows)
         _refuse_shared(connection, project, f"/containers/{container.id}", blockers)
+
+
+_BY_READERS = Use(
+    ("key-manager.consumer",),
+    "takes the content from others who may read it",
+    unseen="a reader that registers no consumer is not known",
+)
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -299,11 +306,7 @@ SERVICE = Service(
                     OneByOne(_refuse_shared_container),
                     option="delete_shared_secrets",
                 ),
-                Use(
-                    ("key-manager.consumer",),
-                    "takes the content from others who may read it",
-                    unseen="a reader that registers no consumer is not known",
-                ),
+                _BY_READERS,
             ),
             after=("order", *USERS),
             needed_by=NEEDED_BY,
@@ -335,11 +338,7 @@ SERVICE = Service(
                     "is refused, if users of other projects may read it and any consumer is registered",
                     option="delete_shared_secrets",
                 ),
-                Use(
-                    ("key-manager.consumer",),
-                    "takes the content from others who may read it",
-                    unseen="a reader that registers no consumer is not known",
-                ),
+                _BY_READERS,
             ),
             after=("order", "container", *USERS),
             needed_by=(*NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),

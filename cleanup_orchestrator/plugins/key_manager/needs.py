@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 FAILED, KEY = "error_deleting", "encryption_key_id"
 #: The first microversion that knows consumers of secrets.
 CONSUMERS = "1.1"
-
-
 MOST_CONSUMERS = 100  #: that one call returns
-
 
 #: Types that keep keys or certificates in Barbican and need them while they exist: an encrypted volume cannot even be
 #: detached without its key.
@@ -44,7 +41,6 @@ USERS = (
     "database.instance",
     "image.image",
 )
-
 
 #: What names certificates of a load balancer.
 _OF_BALANCERS = tuple(
@@ -73,9 +69,7 @@ def named_by_balancers(connection: Connection, project: ProjectDefinition, left:
 
 KEY_IDS = "3.64"  #: the first microversion of Cinder that shows the id of a key
 
-
 _SHARE_KEYS = "2.90"  #: the first microversion of Manila that shows the reference of a key
-
 
 CINDERS = {
     name: Rest("block-storage", f"/{name}s/{{id}}", key=name, microversion=KEY_IDS) for name in ("volume", "backup")

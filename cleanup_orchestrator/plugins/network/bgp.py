@@ -28,10 +28,9 @@ from cleanup_orchestrator.plugins.network.common import (
     needed_by_attribute,
     rest_list,
     rest_type,
-    row_blocker,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with
+from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, row_blocker, rows_with
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

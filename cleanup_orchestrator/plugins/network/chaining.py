@@ -13,6 +13,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Use,
     Verdict,
+    failed_in,
     linked,
     refuse_foreign,
     state_remedies,
@@ -22,11 +23,10 @@ from cleanup_orchestrator.plugins.network.common import (
     explain_by_rows,
     extension,
     rest_list,
-    row_blocker,
     rows_naming,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases
+from cleanup_orchestrator.plugins.neutron import extension_aliases, row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -89,9 +89,7 @@ def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Neutron's agent is deleting it" if resource.data.get("status") == "PENDING_DELETE" else None
 
 
-def delete_failed(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a tap is in status ERROR: a failed delete leaves it so."""
-    return "its status is ERROR, and Neutron shows no cause" if resource.data.get("status") == "ERROR" else None
+delete_failed = failed_in("Neutron", "ERROR")
 
 
 def _tap_remedies(name: str) -> Mapping[Reason, str]:

@@ -17,11 +17,10 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Sdk,
     Verdict,
-    blocker,
     to_row,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.neutron import PAGE, extension_aliases, owner_of
+from cleanup_orchestrator.plugins.neutron import collection, extension_aliases, row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -53,11 +52,6 @@ def is_shared(row: Row) -> bool:
     The attribute has one name in the SDK and another in Neutron.
     """
     return bool(row.get("is_shared") or row.get("shared"))
-
-
-def row_blocker(type_: str, row: Row) -> dict[str, str]:
-    """Return a listed row as a blocker."""
-    return blocker(f"network.{type_}", row["id"], owner_of(row), row.get("name") or row.get("floating_ip_address"))
 
 
 #: Paths of collections that are not the plural name with dashes.
@@ -96,9 +90,7 @@ def rest_list(plural: str, **query: Any) -> Rest:
     Without the SDK, which takes milliseconds for each row. A collection that Neutron does not page ignores the limit,
     and returns no next link.
     """
-    path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
-    key = path.rpartition("/")[2].replace("-", "_")
-    return Rest("network", path, key=key, query={"limit": PAGE, **query}, paging=Paging.LINKS)
+    return collection(_PATHS.get(plural) or "/" + plural.replace("_", "-"), **query)
 
 
 def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
@@ -244,14 +236,14 @@ def explain_by_rows(type_: str, plural: str, *attributes: str, filters: bool = T
     return explain
 
 
-def rest_type(name: str, collection: str, **declared: Any) -> ResourceType:
+def rest_type(name: str, path: str, **declared: Any) -> ResourceType:
     """Return a type whose collection the SDK lacks, or cannot filter by owner."""
-    path = f"/{collection}"  # below the versioned endpoint, which the SDK discovers
-    plural = collection.rpartition("/")[2].replace("-", "_")
+    path = f"/{path}"  # below the versioned endpoint, which the SDK discovers
+    plural = path.rpartition("/")[2].replace("-", "_")
     return ResourceType(
         name=name,
         list=Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging=Paging.LINKS),
-        all_projects=Rest("network", path, key=plural, query={"limit": PAGE}, paging=Paging.LINKS),
+        all_projects=collection(path),
         show=Rest("network", f"{path}/{{id}}", key=name),
         delete=Rest("network", f"{path}/{{id}}", method="DELETE"),
         **declared,

@@ -19,10 +19,9 @@ from cleanup_orchestrator.plugins.network.common import (
     explain_by_rows,
     extension,
     group_type,
-    row_blocker,
     shared,
 )
-from cleanup_orchestrator.plugins.neutron import rows_with
+from cleanup_orchestrator.plugins.neutron import row_blocker, rows_with
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -34,7 +34,6 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     list_rows,
     rest_list,
-    row_blocker,
     shared,
     simple_type,
 )
@@ -43,6 +42,7 @@ from cleanup_orchestrator.plugins.neutron import (
     ROUTER_PORTS,
     extension_aliases,
     owner_of,
+    row_blocker,
     without_service_ports,
 )
 

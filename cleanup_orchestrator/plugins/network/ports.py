@@ -27,16 +27,9 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.chaining import check_tap_flows, explain_chained_port
-from cleanup_orchestrator.plugins.network.common import (
-    ON_OWN_NETWORK,
-    extension,
-    list_rows,
-    rest_list,
-    row_blocker,
-    simple_type,
-)
+from cleanup_orchestrator.plugins.network.common import ON_OWN_NETWORK, extension, list_rows, rest_list, simple_type
 from cleanup_orchestrator.plugins.network.trunks import TRUNK
-from cleanup_orchestrator.plugins.neutron import NETWORK_PORTS, ROUTER_PORTS, of_others, rows_with
+from cleanup_orchestrator.plugins.neutron import NETWORK_PORTS, ROUTER_PORTS, of_others, row_blocker, rows_with
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 
 if TYPE_CHECKING:

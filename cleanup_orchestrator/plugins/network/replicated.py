@@ -19,11 +19,10 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Sdk,
     Verdict,
-    blocker,
     to_row,
 )
 from cleanup_orchestrator.plugins.network.common import extension, is_shared, list_rows, rest_list
-from cleanup_orchestrator.plugins.neutron import owner_of
+from cleanup_orchestrator.plugins.neutron import owner_of, row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -68,7 +67,7 @@ def explain_ha_network(connection: Connection, project: ProjectDefinition, resou
     """Name the ports on it, which have no project either: each belongs to the replica of a router."""
     ports = list_rows(connection, "ports", network_id=resource.id)
     found = tuple(
-        blocker("network.port", port["id"], owner_of(port), f"of router {port.get('device_id')}")
+        row_blocker("port", port, f"of router {port.get('device_id')}")
         for port in ports
         if port.get("network_id") == resource.id
     )

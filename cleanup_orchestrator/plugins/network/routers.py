@@ -34,10 +34,9 @@ from cleanup_orchestrator.plugins.network.common import (
     needed_by_attribute,
     ports_of_servers,
     rest_list,
-    row_blocker,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import ROUTER_INTERFACES, extension_aliases, owner_of, rows_with
+from cleanup_orchestrator.plugins.neutron import ROUTER_INTERFACES, extension_aliases, owner_of, row_blocker, rows_with
 from cleanup_orchestrator.plugins.port_uses import NEXT_HOPS, serves_ports, uses_of_ports
 
 if TYPE_CHECKING:

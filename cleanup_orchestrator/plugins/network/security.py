@@ -32,11 +32,16 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     group_type,
     list_rows,
-    row_blocker,
     shared,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with, without_service_ports
+from cleanup_orchestrator.plugins.neutron import (
+    extension_aliases,
+    owner_of,
+    row_blocker,
+    rows_with,
+    without_service_ports,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -176,11 +181,7 @@ SECURITY = (
         prepare=(drop_own_rules,),
         explain=_rules_naming,
         used_by=(
-            Use(
-                ("network.security_group_rule",),
-                REFUSED,
-                foresee=OneByOne(_rules_naming),
-            ),
+            Use(("network.security_group_rule",), REFUSED, foresee=OneByOne(_rules_naming)),
             _in_template("remote_address_group_id"),
         ),
         after=("security_group",),

@@ -17,14 +17,8 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.network.common import (
-    extension,
-    rest_list,
-    rest_type,
-    row_blocker,
-    shared,
-    simple_type,
-)
+from cleanup_orchestrator.plugins.network.common import extension, rest_list, rest_type, shared, simple_type
+from cleanup_orchestrator.plugins.neutron import row_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -62,9 +56,9 @@ def explain_rbac_policy(connection: Connection, project: ProjectDefinition, reso
 
 
 #: The collection of each type of object that a grant can share.
-_OBJECTS = {
+_SHARED_TYPES = {
     "network": "networks",
-    "subnetpool": "subnet_pools",
+    "subnet_pool": "subnet_pools",
     "address_scope": "address_scopes",
     "security_group": "security_groups",
     "address_group": "address_groups",
@@ -75,15 +69,13 @@ _OBJECTS = {
 
 def _object_of_others(connection: Connection, project: ProjectDefinition, grant: Resource) -> Verdict | None:
     """Name the object of a grant if it belongs to another project: an admin created the grant."""
-    kind = str(grant.data.get("object_type"))
-    if kind not in _OBJECTS:
+    kind = str(grant.data.get("object_type")).replace("subnetpool", "subnet_pool")
+    if kind not in _SHARED_TYPES:
         return None
-    rows = rest_list(_OBJECTS[kind], id=grant.data.get("object_id")).rows(connection, project)
+    rows = rest_list(_SHARED_TYPES[kind], id=grant.data.get("object_id")).rows(connection, project)
     found = [row_blocker(kind, row) for row in rows if row["id"] == grant.data.get("object_id")]
     return verdict_naming(project, "it shares", [one for one in found if one["owner"] != project.id])
 
-
-_SHARED_TYPES = ("network", "subnet_pool", "address_scope", "security_group", "address_group", "qos_policy", "bgpvpn")
 
 SHARING = (
     simple_type(
@@ -100,7 +92,7 @@ SHARING = (
                 OneByOne(_object_of_others),
             ),
         ),
-        after=_SHARED_TYPES,
+        after=tuple(_SHARED_TYPES),
         part_of=tuple((name, "object_id") for name in _SHARED_TYPES),
         note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
         "without the grant a shared network would not look shared, and would lose its protection.",

@@ -9,23 +9,17 @@ from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Reason,
     Resource,
-    Rest,
     Row,
     Verdict,
-    blocker,
     exceptions,
+    in_catalog,
     state_remedies,
     to_row,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.network.common import (
-    SERVERS,
-    behind_ports_of_servers,
-    extension,
-    row_blocker,
-    simple_type,
-)
-from cleanup_orchestrator.plugins.neutron import owner_of
+from cleanup_orchestrator.plugins.network.common import SERVERS, behind_ports_of_servers, extension, simple_type
+from cleanup_orchestrator.plugins.neutron import owner_of, row_blocker
+from cleanup_orchestrator.plugins.nova import server_blocker
 from cleanup_orchestrator.plugins.port_uses import serves_ports
 
 if TYPE_CHECKING:
@@ -52,29 +46,14 @@ def _bound_parent(connection: Connection, trunk: Resource) -> Row | None:
     return port if port.get("binding_host_id") else None
 
 
-def _server_of(connection: Connection, port: Row) -> dict[str, str] | None:
-    """Return the server that has a port, as a blocker; ``None`` if Nova does not know it."""
-    try:
-        row = Rest("compute", "/servers/{id}", key="server").row(
-            connection, _NO_PROJECT, Resource(str(port["device_id"]), "", None)
-        )
-    except exceptions.NotFoundException:
-        return None
-    return blocker("compute.server", port["device_id"], row.get("tenant_id"), row.get("name"))
-
-
-_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
-
-
 def _is_stale(connection: Connection, project: ProjectDefinition, port: Row) -> bool:
     """Return whether no device has a bound port of the project: it has none, or a server that Nova does not know."""
     if owner_of(port) != project.id:
         return False
     if not port.get("device_id"):
         return True
-    has_nova = connection.config.get_session_endpoint("compute") is not None
     of_server = str(port.get("device_owner") or "").startswith("compute:")
-    return of_server and has_nova and _server_of(connection, port) is None
+    return of_server and in_catalog(connection, "compute") and server_blocker(connection, port["device_id"]) is None
 
 
 def clear_stale_binding(
@@ -99,7 +78,8 @@ def explain_trunk(connection: Connection, project: ProjectDefinition, trunk: Res
     port = _bound_parent(connection, trunk)
     if port is None:
         return None
-    if str(port.get("device_owner") or "").startswith("compute:") and (server := _server_of(connection, port)):
+    of_server = str(port.get("device_owner") or "").startswith("compute:")
+    if of_server and (server := server_blocker(connection, port["device_id"])):
         return verdict_naming(project, "its parent port is bound for", [server])
     text = f"its parent port {port['id']} is bound to the host {port['binding_host_id']}"
     reason = Reason.IN_USE if owner_of(port) == project.id else Reason.FOREIGN

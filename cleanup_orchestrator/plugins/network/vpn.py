@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cleanup_orchestrator.plugins.base import REFUSED, Use, Verdict, refused_in_use
-from cleanup_orchestrator.plugins.network.common import (
-    explain_by_rows,
-    extension,
-    simple_type,
-)
+from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
 
 
 def _connections(*attributes: str) -> Callable[..., Verdict | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
@@ -18,11 +17,11 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Use,
     Verdict,
-    blocker,
     exceptions,
     refused_in_use,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.nova import server_blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -69,16 +68,11 @@ def _foreign_server(connection: Connection, project: ProjectDefinition, deployme
     An admin of that project created it with this project's config.
     """
     server_id = deployment.data.get("server_id")
-    if not server_id or connection.compute.get_endpoint() is None:
+    try:
+        server = server_blocker(connection, server_id) if server_id else None
+    except exceptions.BadRequestException:  # it is not the id of a server
         return None
-    response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
-    if response.status_code in (400, 404):  # 400: it is not the id of a server
-        return None
-    exceptions.raise_from_response(response)
-    server = response.json()["server"]
-    owner = str(server.get("tenant_id") or "")
-    foreign = blocker("compute.server", server_id, owner, server.get("name"))
-    return verdict_naming(project, "it configures", [foreign] if owner != project.id else [])
+    return verdict_naming(project, "it configures", [server] if server and server["owner"] != project.id else [])
 
 
 SOFTWARE_DEPLOYMENT = ResourceType(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    Paging,
-    ProjectDefinition,
-    Resource,
-    Rest,
-    Row,
-    Verdict,
-    blocker,
-    in_catalog,
-    verdict_naming,
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Verdict, in_catalog, verdict_naming
+from cleanup_orchestrator.plugins.neutron import (
+    collection,
+    extension_aliases,
+    of_others,
+    owner_of,
+    row_blocker,
+    rows_with,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases, of_others, rows_with
-from cleanup_orchestrator.plugins.shared_file_system.common import PAGE, rest
+from cleanup_orchestrator.plugins.shared_file_system.common import rest
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -30,32 +26,24 @@ def clients_of_others(connection: Connection, project: ProjectDefinition, share:
     The same address may exist in many networks. Only a port on the network of the share, or on a network that is
     external or shared with all projects, counts.
     """
-    rows = rest("/share-access-rules", "2.45", key="access_list", query={"share_id": share.id})
-    rules = [row for row in rows.rows(connection, project) if row.get("access_type") == "ip"]
+    listing = rest("/share-access-rules", "2.45", key="access_list", query={"share_id": share.id})
+    rules = [row for row in listing.rows(connection, project) if row.get("access_type") == "ip"]
     addresses = sorted({address for row in rules if (address := _host(row.get("access_to")))})
     if not addresses or not in_catalog(connection, "network"):
         return None
-    wanted = {"fixed_ips": [f"ip_address={address}" for address in addresses], "limit": PAGE}
-    ports = list(Rest("network", "/ports", key="ports", query=wanted, paging=Paging.LINKS).rows(connection, project))
-    there = {str(row["id"]) for row in rows_with(connection, project, "/networks", "id", _networks(ports))
-             if row.get("shared") or row.get("router:external")}  # fmt: skip
+    wanted = [f"ip_address={address}" for address in addresses]
+    ports = list(collection("/ports", fixed_ips=wanted).rows(connection, project))
+    networks = rows_with(connection, project, "/networks", "id", (port.get("network_id") for port in ports))
+    there = {str(row["id"]) for row in networks if row.get("shared") or row.get("router:external")}
     if network := share.data.get("share_network_id"):
         row = rest("/share-networks/{id}", key="share_network").row(connection, project, Resource(network, "", None))
         there |= {str(each.get("neutron_net_id")) for each in row.get("share_network_subnets") or ()}
     on_it = (port for port in ports if str(port.get("network_id")) in there)
-    found = [
-        blocker("network.port", port["id"], port.get("project_id"), port.get("name"))
-        for port in of_others(connection, project, on_it)
-    ]
-    has_routers = "router" in extension_aliases(connection)
-    for row in rows_with(connection, project, "/floatingips", "floating_ip_address", addresses if has_routers else ()):
-        if row.get("project_id") != project.id:
-            found.append(blocker("network.floating_ip", row["id"], row.get("project_id"), row["floating_ip_address"]))
+    found = [row_blocker("port", port) for port in of_others(connection, project, on_it)]
+    if "router" in extension_aliases(connection):
+        rows = rows_with(connection, project, "/floatingips", "floating_ip_address", addresses)
+        found += [row_blocker("floating_ip", row) for row in rows if owner_of(row) != project.id]
     return verdict_naming(project, "an access rule lets it be mounted from", found)
-
-
-def _networks(ports: Iterable[Row]) -> set[str]:
-    return {str(port.get("network_id")) for port in ports}
 
 
 def _host(text: object) -> str:

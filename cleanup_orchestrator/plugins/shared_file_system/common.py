@@ -34,8 +34,15 @@ PAGE = 1000  #: Manila's ``osapi_max_limit``, to which it reduces a larger limit
 
 
 def rest(path: str, microversion: str = FLOOR, **declared: Any) -> Rest:
-    """Return a call with the microversion that the plugin uses by default."""
+    """Return a call with the microversion that the plugin uses by default. Those of backups are experimental."""
+    if microversion == BACKUPS:
+        declared["headers"] = EXPERIMENTAL
     return Rest(SERVICE_TYPE, path, microversion=microversion, **declared)
+
+
+def reset(path: str, microversion: str = FLOOR) -> Rest:
+    """Return the call that sets the status of a resource to ``error``, also while it is busy."""
+    return rest(f"{path}/{{id}}/action", microversion, method="POST", body={"reset_status": {"status": "error"}})
 
 
 def paged_list(path: str, key: str, microversion: str = FLOOR, **query: str) -> Rest:
@@ -43,8 +50,7 @@ def paged_list(path: str, key: str, microversion: str = FLOOR, **query: str) -> 
 
     Manila's next links have a marker, which its lists ignore. Rows are sorted by id where they may share a time.
     """
-    headers = EXPERIMENTAL if microversion == BACKUPS else {}
-    return rest(path, microversion, key=key, query=query, headers=headers, paging=Paging.OFFSET, limit=PAGE)
+    return rest(path, microversion, key=key, query=query, paging=Paging.OFFSET, limit=PAGE)
 
 
 #: Manila shows the owner of share servers to admins only.
@@ -106,33 +112,23 @@ def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
     Manila refuses a delete in ``error_deleting`` and the like, and accepts it in ``error``. A change in progress is
     left.
     """
-    headers = EXPERIMENTAL if microversion == BACKUPS else {}
-    action = rest(
-        f"{path}/{{id}}/action",
-        microversion,
-        method="POST",
-        headers=headers,
-        body={"reset_status": {"status": "error"}},
-    )
 
     def reset_failed(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         if why := being_deleted(resource, project):
             raise Refused(Verdict(Reason.DELETING, why))
         status = str(resource.data.get("status"))
         if "error" in status and status != "error":
-            action.call(connection, project, resource)
+            reset(path, microversion).call(connection, project, resource)
 
     return reset_failed
 
 
 def force_delete(path: str) -> Callable[[Connection, ProjectDefinition, Resource], None]:
     """Return an action that resets the status to error and forces the delete."""
-    reset = rest(f"{path}/{{id}}/action", method="POST", body={"reset_status": {"status": "error"}})
     delete = rest(f"{path}/{{id}}/action", method="POST", body={"force_delete": None})
 
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        """Reset its status to error, also while it is busy, and delete it by force."""
-        reset.call(connection, project, resource)
+        reset(path).call(connection, project, resource)
         delete.call(connection, project, resource)
 
     return force

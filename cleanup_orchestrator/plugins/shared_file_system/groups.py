@@ -14,6 +14,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Use,
     Verdict,
+    failed_in,
     linked,
     refuse,
     refused_in_use,
@@ -107,11 +108,6 @@ def explain_security_service(connection: Connection, project: ProjectDefinition,
     )
 
 
-def _server_failed(server: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a share server is in state error: a failed delete leaves it so."""
-    return "its status is error, and Manila shows no cause" if server.data.get("status") == "error" else None
-
-
 _SHARE_SERVERS = (
     "openstack share server list --share-network {{id}}, then openstack share server set --status error SERVER and "
     "openstack share server delete SERVER, also for a server that is not deleted automatically "
@@ -192,7 +188,7 @@ SHARE_SERVER = simple_type(
     all_projects=rest("/share-servers", key="share_servers"),
     title="id",
     changed="updated_at",
-    failed=_server_failed,
+    failed=failed_in("Manila", "error"),
     remedies=remedies("share server", "openstack {0} set --status error {{id}}, then openstack {0} delete {{id}}"),
     deleted_with=("share_network",),
     used_by=(),

@@ -18,11 +18,12 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
     EXPERIMENTAL,
     TRANSFERS,
     paged_list,
+    reset,
     rest,
     row_blocker,
     since,
 )
-from cleanup_orchestrator.plugins.verdicts import seconds_since
+from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Task states in which Manila refuses the delete of a share, while a migration has to be completed by an admin.
 _COPIED = ("data_copying_completed", "migration_driver_phase1_done")
-
-
 #: Task states in which Manila refuses the delete (manila common/constants.py, BUSY_TASK_STATES).
 _MIGRATING = frozenset(
     {
@@ -39,12 +38,8 @@ _MIGRATING = frozenset(
         "migration_driver_in_progress", "data_copying_starting", "data_copying_in_progress", "data_copying_completing",
     }
 )  # fmt: skip
-
-
 #: Statuses of the two instances of a share that is being migrated.
 _ON_THE_MOVE = ("migrating", "migrating_to", "server_migrating", "server_migrating_to")
-
-
 #: Seconds without a change of its instances after which a migration counts as lost. A copy may take hours in which
 #: nothing changes that the API shows.
 _LOST_AFTER = 24 * 3600
@@ -63,7 +58,7 @@ def end_migration(connection: Connection, project: ProjectDefinition, share: Res
         return
     instances = rest(f"/shares/{share.id}/instances", key="share_instances")
     moving = [row for row in instances.rows(connection, project) if row.get("status") in _ON_THE_MOVE]
-    lost = all((seconds_since(row.get("updated_at") or row.get("created_at")) or 0) >= _LOST_AFTER for row in moving)
+    lost = all(is_past(row.get("updated_at") or row.get("created_at"), _LOST_AFTER) for row in moving)
     if moving and task in _COPIED and not lost:
         _action(connection, project, share, {"migration_cancel": None})
         raise Refused(Verdict(Reason.IN_USE, f"its task state was {task}: Manila cancels the migration first"))
@@ -71,9 +66,7 @@ def end_migration(connection: Connection, project: ProjectDefinition, share: Res
         text = f"Manila is migrating it ({task}). An admin can end that: openstack share migration cancel {share.id}"
         raise Refused(Verdict(Reason.IN_USE, text))
     for row in moving:
-        one = Resource(str(row["id"]), "", project.id)
-        body = {"reset_status": {"status": "error"}}
-        rest("/share_instances/{id}/action", method="POST", body=body).call(connection, project, one)
+        reset("/share_instances").call(connection, project, Resource(str(row["id"]), "", project.id))
     _action(connection, project, share, {"reset_task_state": {"task_state": None}})
 
 
@@ -96,5 +89,4 @@ def end_transfer(connection: Connection, project: ProjectDefinition, share: Reso
         offers = [row for row in transfers if row.get("resource_id") == share.id]
         owners = [row_blocker("transfer", row, str(row.get("source_project_id") or "")) for row in offers]
         refuse(verdict_naming(project, "it is offered by", owners))
-    body = {"reset_status": {"status": "error"}}
-    rest("/shares/{id}/action", method="POST", body=body).call(connection, project, share)
+    reset("/shares").call(connection, project, share)

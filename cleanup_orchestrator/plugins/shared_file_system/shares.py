@@ -27,7 +27,6 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.shared_file_system.clients import clients_of_others
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     BACKUPS,
-    EXPERIMENTAL,
     LOCKS,
     TRANSFERS,
     being_deleted,
@@ -36,6 +35,7 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
     owner_of,
     paged_list,
     remedies,
+    reset,
     reset_to_error,
     rest,
     row_blocker,
@@ -259,13 +259,12 @@ _SHARES_OWNER = "it shows no owner: it is that of its share"
 
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
     """Reset a backup to error, also while it is busy, and delete it. Manila forces no delete of a backup."""
-    body = {"reset_status": {"status": "error"}}
-    reset = rest("/share-backups/{id}/action", BACKUPS, method="POST", headers=EXPERIMENTAL, body=body)
-    reset.call(connection, project, backup)
-    rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL).call(connection, project, backup)
+    reset("/share-backups", BACKUPS).call(connection, project, backup)
+    _DELETE_BACKUP.call(connection, project, backup)
 
 
-_ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)
+_ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup")
+_DELETE_BACKUP = rest("/share-backups/{id}", BACKUPS, method="DELETE")
 _ONE_REPLICA = rest("/share-replicas/{id}", key="share_replica")
 _OF_TRANSFER = of_share(rest("/share-transfers/{id}", TRANSFERS, key="transfer"), "resource_id")
 _OF_BACKUP, _OF_REPLICA = of_share(_ONE_BACKUP), of_share(_ONE_REPLICA)
@@ -321,7 +320,7 @@ BACKUP = simple_type(
     list=_backups,
     all_projects=_SHARES_OWNER,
     show=_with_owner(_ONE_BACKUP),
-    delete=rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL),
+    delete=_DELETE_BACKUP,
     available=since(BACKUPS),
     prepare=(reset_to_error("/share-backups", BACKUPS),),
     used_by=(),

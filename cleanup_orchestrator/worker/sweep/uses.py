@@ -20,6 +20,7 @@ _OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
 
 _Verdicts: TypeAlias = "Mapping[str, Verdict]"
 _Part: TypeAlias = "Sequence[Resource]"
+_Hook: TypeAlias = "tuple[Use | None, FindsUses]"  # ``None``: the use of what is deleted with a resource
 #: Makes a call for each of these parts of the resources, maybe several at once, and returns the results.
 Spread: TypeAlias = "Callable[[Callable[[_Part], _Verdicts], Iterable[_Part]], Iterable[_Verdicts]]"
 
@@ -33,18 +34,12 @@ def before_delete(context: SweepContext, resources: Sequence[Resource], spread: 
     :raises Stopped: the guard withholds the calls
     :raises WriteRefused: a hook made a write call
     """
-    uses = {use.find: use for use in _uses(context) if use.find is not None}
 
-    def ask(hook: FindsUses, part: Sequence[Resource]) -> Mapping[str, Verdict]:
-        try:
-            return hook(context.connection, context.project, part)
-        except (Stopped, WriteRefused):
-            raise
-        except Exception as error:
-            verdict = _unread(context, uses.get(hook), error)
-            return {resource.id: verdict for resource in part}
+    def unread(verdict: Verdict, part: _Part) -> _Verdicts:
+        return {resource.id: verdict for resource in part}
 
-    return _found(resources, (use.find for use in _uses(context)), ask, spread, _inside(context))
+    hooks = [(use, use.find) for use in _uses(context) if use.find is not None]
+    return _found(context, resources, [*hooks, *_inside(context)], unread, spread)
 
 
 def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:
@@ -71,27 +66,19 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
     :raises Stopped: the guard withholds the calls
     :raises WriteRefused: a hook made a write call
     """
-    uses = {hook: use for use in _uses(context) if (hook := use.foresee or use.find) is not None}
 
-    def ask(hook: FindsUses, part: _Part) -> _Verdicts:
-        try:
-            return hook(context.connection, context.project, part)
-        except (Stopped, WriteRefused):
-            raise
-        except Exception as error:
-            verdict = _unread(context, uses.get(hook), error)
-            raise UnreadUse(verdict.message, verdict.reason, verdict.remedy) from error
+    def unread(verdict: Verdict, _part: _Part) -> _Verdicts:
+        raise UnreadUse(verdict.message, verdict.reason, verdict.remedy)
 
-    found = _found(resources, _foreseeing(context), ask, map, _inside(context))
+    return _of_others(_found(context, resources, [*_foreseeing(context), *_inside(context)], unread))
+
+
+def _of_others(found: _Verdicts) -> dict[str, Verdict]:
     return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
 
 
-def _foreseeing(context: SweepContext) -> Iterator[FindsUses | None]:
-    return (use.foresee or use.find for use in _uses(context))
-
-
-def _asking(context: SweepContext) -> Callable[[FindsUses, _Part], _Verdicts]:
-    return lambda hook, part: hook(context.connection, context.project, part)
+def _foreseeing(context: SweepContext) -> Iterator[_Hook]:
+    return ((use, hook) for use in _uses(context) if (hook := use.foresee or use.find) is not None)
 
 
 def _uses(context: SweepContext) -> Iterator[Use]:
@@ -102,31 +89,43 @@ def _uses(context: SweepContext) -> Iterator[Use]:
 
 
 def _found(
+    context: SweepContext,
     resources: Sequence[Resource],
-    hooks: Iterable[FindsUses | None],
-    ask: Callable[[FindsUses, Sequence[Resource]], Mapping[str, Verdict]],
-    spread: Spread,
-    inside: FindsUses | None = None,
+    hooks: Iterable[_Hook],
+    unread: Callable[[Verdict, _Part], _Verdicts] | None = None,
+    spread: Spread = map,
 ) -> dict[str, Verdict]:
-    """Return the first verdict on each resource."""
+    """Return the first verdict on each resource.
+
+    :param unread: is called with the verdict on resources of which a use cannot be read; ``None``: the error is raised
+    """
+
+    def ask(use: Use | None, hook: FindsUses, part: _Part) -> _Verdicts:
+        try:
+            return hook(context.connection, context.project, part)
+        except (Stopped, WriteRefused):
+            raise
+        except Exception as error:
+            if unread is None:
+                raise
+            return unread(_unread(context, use, error), part)
+
     found: dict[str, Verdict] = {}
-    for hook in (*hooks, inside):
+    for use, hook in hooks:
         rest = [resource for resource in resources if resource.id not in found]
-        if hook is None or not rest:
-            continue
         if isinstance(hook, OneByOne):
-            for one in spread(functools.partial(ask, hook), [[resource] for resource in rest]):
+            for one in spread(functools.partial(ask, use, hook), [[resource] for resource in rest]):
                 found.update(one)
-        else:
-            found.update(ask(hook, rest))
+        elif rest:
+            found.update(ask(use, hook, rest))
     return found
 
 
-def _inside(context: SweepContext) -> OneByOne | None:
-    """Return a hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``."""
+def _inside(context: SweepContext) -> Iterator[_Hook]:
+    """Yield the hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``."""
     contains = context.type.contains
     if contains is None:
-        return None
+        return
 
     def check(_connection: object, _project: object, whole: Resource) -> Verdict | None:
         """Return the verdict on the first of its resources that has one."""
@@ -140,7 +139,7 @@ def _inside(context: SweepContext) -> OneByOne | None:
                 return dataclasses.replace(verdict, message=f"it contains {name} {id_}: {verdict.message}")
         return None
 
-    return OneByOne(check)
+    yield None, OneByOne(check)
 
 
 def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> dict[str, Verdict]:
@@ -151,7 +150,8 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
     """
     type_ = other.type
     sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
-    if not type_.protect and not any(_foreseeing(sweep)):
+    hooks = list(_foreseeing(sweep))
+    if not type_.protect and not hooks:
         return {}
     resources = []
     found: dict[str, Verdict] = {}
@@ -168,6 +168,4 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
         if why := next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None):
             found[id_] = Verdict(Reason.PROTECTED, why)
     rest = [resource for resource in resources if resource.id not in found]
-    used = _found(rest, _foreseeing(sweep), _asking(sweep), map)
-    found.update((id_, verdict) for id_, verdict in used.items() if verdict.reason in _OF_OTHERS)
-    return found
+    return found | _of_others(_found(sweep, rest, hooks))

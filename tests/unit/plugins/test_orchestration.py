@@ -51,7 +51,8 @@ class Api(Adapter):
 
 def cloud(**apis):
     session = types.SimpleNamespace(get_user_id=lambda: "we")
-    return types.SimpleNamespace(session=session, **{name: Api(answers) for name, answers in apis.items()})
+    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name in apis else None)
+    return types.SimpleNamespace(session=session, config=config, **{name: Api(each) for name, each in apis.items()})
 
 
 def page(rows, key="stacks"):

@@ -14,11 +14,12 @@ from cleanup_orchestrator.plugins import (
     image,
     key_manager,
     load_balancer,
+    network,
     orchestration,
     registry,
     shared_file_system,
 )
-from cleanup_orchestrator.plugins.base import BadAnswer, OneByOne, Resource, ResourceType, Rest, Service, Use, Verdict
+from cleanup_orchestrator.plugins.base import BadAnswer, Resource, ResourceType, Rest, Service, Use, Verdict
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
@@ -290,6 +291,20 @@ def test_a_server_that_a_port_of_another_project_names_stays(port, stays):
     cloud.network.extensions = lambda: [{"alias": "router"}]
     verdict = before_delete(type_of(compute, "server"), cloud, PROJECT, Resource("one", "", OURS, {"id": "one"}))
     assert named(verdict) == ((Reason.FOREIGN, [("network.port", THEIRS)]) if stays else None)
+
+
+@pytest.mark.parametrize("owner", [OURS, THEIRS])
+@pytest.mark.parametrize(
+    ("kind", "collection", "type_"),
+    [("network", "networks", "network.network"), ("subnetpool", "subnetpools", "network.subnet_pool"),
+     ("qos_policy", "policies", "network.qos_policy"), ("another", "others", None)],
+)  # fmt: skip
+def test_a_grant_of_an_object_of_another_project_stays(kind, collection, type_, owner):
+    rows = {collection: [{"id": "o", "project_id": owner}, {"id": "x", "project_id": THEIRS}]}
+    cloud = connection(network=lambda *_: (200, rows))
+    grant = Resource("g", "", OURS, {"object_type": kind, "object_id": "o", "target_project_id": "q"})
+    verdict = before_delete(type_of(network, "rbac_policy"), cloud, PROJECT, grant)
+    assert named(verdict) == ((Reason.FOREIGN, [(type_, THEIRS)]) if type_ and owner == THEIRS else None)
 
 
 # ------------------------------------------------------------------------------------------------------------- shares
@@ -591,5 +606,3 @@ def test_each_use_says_how_it_is_found_or_why_not(declared):
     assert not (use.unseen and (use.find or use.foresee))
     if use.find is None and not use.unseen:
         assert "is refused" in use.harm
-    hooks = use.find if isinstance(use.find, OneByOne) else None
-    assert hooks is None or hooks is use.find
