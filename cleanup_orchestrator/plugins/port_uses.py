@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.calls import Paging, Rest
 from cleanup_orchestrator.plugins.contract import FindsUses, Use
+from cleanup_orchestrator.plugins.external_dns import records_of_ports
 from cleanup_orchestrator.plugins.neutron import (
     PAGE,
     extension_aliases,
@@ -165,6 +166,7 @@ PORT_USES = (
     PortUse(("network.port_forwarding",), "deletes the forwarding", _forwardings),
     PortUse(("network.ndp_proxy",), "deletes the proxy", _ndp_proxies),
     PortUse(("load-balancer.load_balancer",), "takes the address of the load balancer", _balancers),
+    PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port's", records_of_ports),
     NEXT_HOPS,
 )
 

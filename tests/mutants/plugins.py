@@ -62,6 +62,27 @@ MUTATIONS = (
         "if True:\n            found",
         PORT_USES,
     ),
+    Mutation(
+        "Of many ports, some are not asked about",
+        f"{PLUGINS}neutron.py",
+        "range(0, len(wanted), _IDS):",
+        "range(0, len(wanted), 2 * _IDS):",
+        PORT_USES,
+    ),
+    Mutation(
+        "A port is deleted although Neutron deletes another project's DNS record with it",
+        f"{PLUGINS}port_uses.py",
+        'PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port\'s", records_of_ports),',
+        "",
+        PORT_USES,
+    ),
+    Mutation(
+        "The domain of a network does not count for the DNS names of its ports",
+        f"{PLUGINS}external_dns.py",
+        'port.get("dns_domain") or domains.get(str(port.get("network_id")))',
+        'port.get("dns_domain")',
+        PORT_USES,
+    ),
     # ------------------------------------------------------------------------------------------------------- image
     Mutation(
         "Metadef namespaces of every project are listed",

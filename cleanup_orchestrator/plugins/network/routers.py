@@ -25,6 +25,7 @@ from cleanup_orchestrator.plugins.base import (
     to_row,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.external_dns import records_of_addresses
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     SERVERS,
@@ -189,7 +190,10 @@ ROUTERS = (
             *((name, _ON_PORTS) for name in SERVERS),
             ("load-balancer.load_balancer", behind_ports_of_balancers),
         ),
-        used_by=(serves_ports(lambda address: [address.data.get("port_id")], "cuts off the address of the port"),),
+        used_by=(
+            serves_ports(lambda address: [address.data.get("port_id")], "cuts off the address of the port"),
+            Use(("dns.recordset",), "deletes the recordset that Neutron takes for its own", records_of_addresses),
+        ),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         created="created_at",
