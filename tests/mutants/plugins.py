@@ -70,6 +70,13 @@ MUTATIONS = (
         PORT_USES,
     ),
     Mutation(
+        "Routers with a gateway on a network send to no address there",
+        f"{PLUGINS}neutron.py",
+        'if row.get("router:external")}',
+        "if False}",
+        PORT_USES,
+    ),
+    Mutation(
         "A port is deleted although Neutron deletes another project's DNS record with it",
         f"{PLUGINS}port_uses.py",
         'PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port\'s", records_of_ports),',

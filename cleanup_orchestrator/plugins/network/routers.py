@@ -38,7 +38,13 @@ from cleanup_orchestrator.plugins.network.common import (
     row_blocker,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import ROUTER_INTERFACES, extension_aliases, owner_of, rows_with
+from cleanup_orchestrator.plugins.neutron import (
+    ROUTER_GATEWAY,
+    ROUTER_INTERFACES,
+    extension_aliases,
+    owner_of,
+    rows_with,
+)
 from cleanup_orchestrator.plugins.port_uses import NEXT_HOPS, serves_ports, uses_of_ports
 
 if TYPE_CHECKING:
@@ -51,9 +57,9 @@ _INTERFACE = "removing its interface would delete"
 def interfaces_of(
     connection: Connection, project: ProjectDefinition, routers: Sequence[Resource]
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the interfaces of routers, each with the id of its router."""
+    """Yield the interfaces and gateways of routers, each with the id of its router."""
     for port in rows_with(connection, project, "/ports", "device_id", (router.id for router in routers)):
-        if port.get("device_owner") in ROUTER_INTERFACES:
+        if port.get("device_owner") in (*ROUTER_INTERFACES, ROUTER_GATEWAY):
             yield str(port["device_id"]), port
 
 

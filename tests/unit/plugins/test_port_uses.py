@@ -192,11 +192,40 @@ def test_a_router_that_others_send_through_stays(rows, expected):
     assert named(found.get("r")) == expected
 
 
+def gateway(owner, router_id, address_):
+    """The gateway port of a router on the network: Neutron gives it no project."""
+    on_it = port(f"g-{router_id}", "", address_, device_owner="network:router_gateway", device_id=router_id)
+    return [on_it], [{"id": router_id, "project_id": owner, "external_gateway_info": {"network_id": "n"}}]
+
+
+@pytest.mark.parametrize(
+    ("owner", "hop", "expected"),
+    [(THEIRS, "10.0.0.5", ("network.router", "t")), (THEIRS, "10.0.0.6", None), (OURS, "10.0.0.5", None)],
+    ids=str,
+)
+@pytest.mark.parametrize("of_router", [False, True], ids=["a port", "the gateway of a router"])
+def test_a_router_may_send_to_an_address_on_its_external_network(owner, hop, expected, of_router):
+    """Routers of several projects reach each other over the external network that all of them are on."""
+    others, (theirs,) = gateway(owner, "t", "10.0.0.8")
+    routes = {"routes": [{**HOP, "nexthop": hop}]}
+    own, (ours,) = gateway(OURS, "r", "10.0.0.5")
+    networks = [{"id": "n", "router:external": True}]
+    ports, routers = others + (own if of_router else []), [{**theirs, **routes}, ours]
+    made = cloud(ndp_proxies=[], networks=networks, ports=ports, routers=routers)
+    if of_router:
+        (use,) = (use for use in type_of("router").used_by if "network.subnet" in use.by)
+        found = use.find(made, PROJECT, [Resource("r", "", OURS, {"id": "r"})]).get("r")
+    else:
+        found = before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port()))
+    assert named(found) == expected
+
+
 SHARED = {"allowed_address_pairs": [{"ip_address": "10.0.0.1", "mac_address": "fa:16:3e:00:00:01"}]}
 WITH_PAIRS = [
     (SHARED, user(), ("network.port", "u")),
     (SHARED, user(OURS), None),
     ({"allowed_address_pairs": [{"ip_address": "10.0.0.0/24"}]}, user(), None),
+    ({"allowed_address_pairs": [{"ip_address": "10.0.0.1/32"}]}, user(), ("network.port", "u")),
     ({}, user(), None),
 ]
 
