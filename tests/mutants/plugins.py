@@ -90,6 +90,20 @@ MUTATIONS = (
         'port.get("dns_domain")',
         PORT_USES,
     ),
+    Mutation(
+        "A name that a user gave to a resource keeps its stack for ever",
+        f"{PLUGINS}orchestration/contents.py",
+        "if _ID.fullmatch(id_):",
+        "if id_:",
+        USES,
+    ),
+    Mutation(
+        "With too many names for a type, its resources are not looked at",
+        f"{PLUGINS}orchestration/contents.py",
+        "return {*_TYPES, *_ASSOCIATIONS}",
+        "return set()",
+        USES,
+    ),
     # ------------------------------------------------------------------------------------------------------- image
     Mutation(
         "Metadef namespaces of every project are listed",

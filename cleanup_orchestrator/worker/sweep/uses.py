@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions
+from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions, in_catalog
 from cleanup_orchestrator.worker.sweep.calls import show
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
 
@@ -152,6 +152,8 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
     type_ = other.type
     sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
     if not type_.protect and not any(_foreseeing(sweep)):
+        return {}
+    if not in_catalog(other.connection, other.name.rpartition(".")[0]):  # nothing can delete there
         return {}
     resources = []
     found: dict[str, Verdict] = {}
