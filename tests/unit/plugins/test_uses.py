@@ -22,6 +22,7 @@ from cleanup_orchestrator.plugins.base import OneByOne, Resource, ResourceType, 
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from tests.support.sweeps import before_delete, foreseen
 from tests.unit.answers import connection, project
 
@@ -484,7 +485,8 @@ def test_a_stack_of_a_project_that_is_gone_is_abandoned_with_what_it_contains():
 def whole(**declared):
     """A sweep of a type that contains ports ``a`` and ``b`` of another type."""
     inside = {"used_by": (), **declared}
-    rows = {"/things/a": {"id": "a", "project_id": OURS}, "/things/b": {"id": "b", "project_id": THEIRS}}
+    marked = {"tags": ["keep"], "metadata": {"retention": "legal"}}
+    rows = {f"/things/{id_}": {"id": id_, "project_id": owner, **marked} for id_, owner in (("a", OURS), ("b", THEIRS))}
     cloud = connection(network=answers(rows))
     other = ResourceType("thing", list=lambda *_: [], delete=None, show=Rest("network", "/things/{id}"), **inside)
     type_ = ResourceType(
@@ -518,6 +520,25 @@ def test_what_others_use_of_the_contents_keeps_the_whole(declared, expected, ask
     verdict = ask(whole(**declared), [STACK]).get("st")
     assert (verdict and verdict.reason) == expected
     assert expected is None or verdict.message.startswith("it contains network.thing a: ")
+
+
+@pytest.mark.parametrize(
+    ("declared", "marks", "stays"),
+    [
+        ({"tags": "tags"}, KeepMarks(frozenset({"keep"})), True),
+        ({"tags": "tags"}, KeepMarks(frozenset({"other"})), False),
+        ({"properties": "metadata"}, KeepMarks(properties=(("retention", "legal"),)), True),
+        ({"tags": "tags"}, KeepMarks(), False),
+        ({}, KeepMarks(frozenset({"keep"})), False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ask", [uses.before_delete, uses.foreseen])
+def test_a_keep_mark_on_the_contents_keeps_the_whole(declared, marks, stays, ask):
+    """Heat deletes a marked server with its stack. A mark on another project's resource does not count."""
+    verdict = ask(dataclasses.replace(whole(**declared), keep_marks=marks), [STACK]).get("st")
+    assert (verdict and verdict.reason) == (Reason.PROTECTED if stays else None)
+    assert not stays or ("network.thing a" in verdict.message and "keep mark" in verdict.message)
 
 
 def test_a_use_that_is_ignored_does_not_keep_the_whole():
