@@ -503,6 +503,13 @@ MUTATIONS = (
     ),
     # ---------------------------------------------------------------------------------------------------- keep marks
     Mutation(
+        "A delete whose row is written again and again is never stuck",
+        "cleanup_orchestrator/worker/sweep/accepted.py",
+        "return seen if seen is not None and now - seen >= 2 * self._patience else None",
+        "return None",
+        tests("worker/accepted"),
+    ),
+    Mutation(
         "A stack is deleted with a server that has a keep mark",
         USES,
         "if why := why or context.keep_marks.why(type_, resource.data):",
