@@ -91,6 +91,13 @@ MUTATIONS = (
         PORT_USES,
     ),
     Mutation(
+        "An answer of Barbican without an ACL is one without users",
+        f"{PLUGINS}key_manager/__init__.py",
+        "if not isinstance(read, Mapping):\n        raise",
+        "if not isinstance(read, Mapping):\n        return set()\n        raise",
+        USES,
+    ),
+    Mutation(
         "A name that a user gave to a resource keeps its stack for ever",
         f"{PLUGINS}orchestration/contents.py",
         "if _ID.fullmatch(id_):",

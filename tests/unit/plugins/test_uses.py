@@ -343,6 +343,16 @@ def barbican(users, consumers=()):
     return answer
 
 
+@pytest.mark.parametrize("answer", [{}, {"error": "busy"}, {"read": None}, {"read": []}, [], "busy"], ids=str)
+@pytest.mark.parametrize("name", ["secret", "container"])
+def test_what_barbican_answers_without_an_acl_is_no_acl_without_users(name, answer):
+    """Barbican answers its default, if a user has written none."""
+    cloud = connection(key_manager=lambda *_: (200, answer))
+    one = Resource("s", "", OURS, {"id": "s", "consumers": [{"name": "x", "URL": "y"}]})
+    verdict = before_delete(type_of(key_manager, name), cloud, PROJECT, one)
+    assert verdict is not None and "could not be read" in verdict.message
+
+
 @pytest.mark.parametrize("users", [[], ["reader"], ["member"]], ids=str)
 @pytest.mark.parametrize(
     ("consumers", "owner", "by_property", "stays"),
