@@ -38,6 +38,7 @@ from cleanup_orchestrator.plugins.network.common import (
     row_blocker,
     simple_type,
 )
+from cleanup_orchestrator.plugins.network.trunks import refuse_in_trunk
 from cleanup_orchestrator.plugins.neutron import (
     ROUTER_GATEWAY,
     ROUTER_INTERFACES,
@@ -99,6 +100,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
                 refusals.append(error)
     refuse_foreign(project, _INTERFACE, [row_blocker("port", p) for p in interfaces])
     if refusals:
+        refuse_in_trunk(connection, project, refusals[0])
         raise refusals[0]
 
 
