@@ -34,6 +34,7 @@ ROUTER_PORTS = (
     "network:router_ha_interface",
 )
 ROUTER_INTERFACES = ROUTER_PORTS[:3]  #: owners of the ports by which a router reaches a network
+ROUTER_GATEWAY = "network:router_gateway"  #: owner of the port by which a router reaches an external network
 #: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
 NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
 _EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
@@ -177,6 +178,25 @@ def routers_on(connection: Connection, project: ProjectDefinition, networks: Ite
     ports = rows_with(connection, project, "/ports", "network_id", networks, device_owner=owners)
     routers = {port.get("device_id") for port in ports if port.get("device_owner") in owners}
     return list(rows_with(connection, project, "/routers", "id", routers))
+
+
+def routers_out_by(connection: Connection, project: ProjectDefinition, networks: Iterable[object]) -> Iterator[Row]:
+    """Yield the routers, of any project, with a gateway on one of these networks.
+
+    An external network may have thousands of gateways, so that one list of all routers takes fewer calls.
+    """
+    if "router" not in extension_aliases(connection):
+        return
+    rows = rows_with(connection, project, "/networks", "id", networks)
+    external = {str(row["id"]) for row in rows if row.get("router:external")}
+    if not external:
+        return
+    for row in Rest("network", "/routers", key="routers", query={"limit": PAGE}, paging=Paging.LINKS).rows(
+        connection, project
+    ):
+        gateways = (row.get("external_gateway_info"), *(row.get("external_gateways") or ()))
+        if external & {str(each.get("network_id")) for each in gateways if each}:
+            yield row
 
 
 def ports_of_others(connection: Connection, project: ProjectDefinition, networks: Iterable[object]) -> Iterator[Row]:

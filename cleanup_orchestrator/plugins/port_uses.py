@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.calls import Paging, Rest, in_catalog
 from cleanup_orchestrator.plugins.contract import FindsUses, Use
+from cleanup_orchestrator.plugins.external_dns import records_of_ports
 from cleanup_orchestrator.plugins.neutron import (
     PAGE,
     collection,
@@ -17,6 +18,7 @@ from cleanup_orchestrator.plugins.neutron import (
     owner_of,
     ports_of_others,
     routers_on,
+    routers_out_by,
     row_blocker,
     rows_with,
 )
@@ -74,7 +76,7 @@ def _next_hops(
         (str(port["id"]), str(ip.get("subnet_id")), address)
         for port in ports
         for ip in port.get("fixed_ips") or ()
-        for address in {str(one.get("ip_address")) for one in (ip, *(port.get("allowed_address_pairs") or ()))}
+        for address in {_address(one) for one in (ip, *(port.get("allowed_address_pairs") or ()))}
     ]
     rows = rows_with(connection, project, "/subnets", "id", (subnet for _, subnet, _ in addresses))
     subnets = {str(row["id"]): row for row in rows}
@@ -86,9 +88,15 @@ def _next_hops(
         for ip in user.get("fixed_ips") or ():
             on[str(ip.get("subnet_id"))].append(user)
     yield from ((port, row_blocker("port", user)) for port, subnet in own for user in on[str(subnet["id"])])
-    for router in routers_on(connection, project, {port["network_id"] for port in ports}):
+    networks = {port["network_id"] for port in ports}
+    for router in (*routers_on(connection, project, networks), *routers_out_by(connection, project, networks)):
         hops = {route["nexthop"] for route in router.get("routes") or ()}
         yield from ((port, row_blocker("router", router)) for port, _, address in addresses if address in hops)
+
+
+def _address(row: Row) -> str:
+    """Return the address in a row. That of an allowed address pair may be written as a network of one address."""
+    return str(row.get("ip_address")).removesuffix("/32").removesuffix("/128")
 
 
 def _hops(subnet: Row | None) -> set[object]:
@@ -167,6 +175,7 @@ PORT_USES = (
     PortUse(("network.port_forwarding",), "deletes the forwarding", _forwardings),
     PortUse(("network.ndp_proxy",), "deletes the proxy", _ndp_proxies),
     PortUse(("load-balancer.load_balancer",), "takes the address of the load balancer", _balancers),
+    PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port's", records_of_ports),
     NEXT_HOPS,
 )
 

@@ -503,6 +503,27 @@ MUTATIONS = (
     ),
     # ---------------------------------------------------------------------------------------------------- keep marks
     Mutation(
+        "A delete whose row is written again and again is never stuck",
+        "cleanup_orchestrator/worker/sweep/accepted.py",
+        "return seen if seen is not None and now - seen >= 2 * self._patience else None",
+        "return None",
+        tests("worker/accepted"),
+    ),
+    Mutation(
+        "A stack is deleted with a server that has a keep mark",
+        USES,
+        "if why := why or context.keep_marks.why(type_, resource.data):",
+        "if why:",
+        tests("plugins/uses"),
+    ),
+    Mutation(
+        "What a service has that the catalog lacks keeps a stack for ever",
+        USES,
+        'if not in_catalog(other.connection, other.name.rpartition(".")[0]):',
+        "if False:",
+        tests("plugins/uses"),
+    ),
+    Mutation(
         "What does not show its tags bears no keep mark",
         MARKS,
         'return f"it does not show its {type_.tags}, and may bear a keep mark"',

@@ -99,10 +99,17 @@ def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefin
 
 
 def _readers(connection: Connection, path: str) -> set[str]:
-    """Return the users in an ACL. Only these read a resource with a token of another project."""
+    """Return the users in an ACL. Only these read a resource with a token of another project.
+
+    :raises BadAnswer: there is no ACL: Barbican answers its default if a user has written none
+    """
     response = connection.key_manager.get(f"{path}/acl")
     exceptions.raise_from_response(response)
-    return {str(user) for user in (response.json().get("read") or {}).get("users") or ()}
+    body = response.json()
+    read = body.get("read") if isinstance(body, Mapping) else None
+    if not isinstance(read, Mapping):
+        raise BadAnswer(f"GET {path}/acl answered without 'read'")
+    return {str(user) for user in read.get("users") or ()}
 
 
 def _outsiders(connection: Connection, project: ProjectDefinition, path: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from cleanup_orchestrator.plugins.base import (
     OneByOne,
     Parts,
     ProjectDefinition,
-    Refused,
     Resource,
     ResourceType,
     Rest,
@@ -28,7 +26,7 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.chaining import check_tap_flows, explain_chained_port
 from cleanup_orchestrator.plugins.network.common import ON_OWN_NETWORK, extension, list_rows, rest_list, simple_type
-from cleanup_orchestrator.plugins.network.trunks import TRUNK
+from cleanup_orchestrator.plugins.network.trunks import TRUNK, refuse_in_trunk
 from cleanup_orchestrator.plugins.neutron import NETWORK_PORTS, ROUTER_PORTS, of_others, row_blocker, rows_with
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 
@@ -122,30 +120,18 @@ def check_local_ip(connection: Connection, project: ProjectDefinition, resource:
     return verdict_naming(project, "it serves", [row_blocker("port", port) for port in ports])
 
 
-_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
-
-
 def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Delete a port; name the trunk if Neutron refuses because of one.
 
-    The owner of a network may put a trunk on any port there, also on another project's. The trunk of a subport is only
-    in Neutron's refusal: the port does not show it, and no list of trunks can be filtered by a subport.
+    The owner of a network may put a trunk on any port there, also on another project's.
 
     :raises Refused: naming the trunk
     """
     try:
         connection.network.delete_port(resource.id, ignore_missing=False)
     except exceptions.ConflictException as error:
-        if not (found := _TRUNK.search(str(error))):
-            raise
-        try:
-            trunk = to_row(connection.network.get_trunk(found[1]))
-        except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
-            raise error from None
-        verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
-        if verdict is None:
-            raise
-        raise Refused(verdict) from error
+        refuse_in_trunk(connection, project, error)
+        raise
 
 
 #: What the ``device_owner`` of a port begins with that is a server's or a trunk's.

@@ -25,6 +25,7 @@ from cleanup_orchestrator.plugins.base import (
     to_row,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.external_dns import records_of_addresses
 from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     SERVERS,
@@ -36,7 +37,15 @@ from cleanup_orchestrator.plugins.network.common import (
     rest_list,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import ROUTER_INTERFACES, extension_aliases, owner_of, row_blocker, rows_with
+from cleanup_orchestrator.plugins.network.trunks import refuse_in_trunk
+from cleanup_orchestrator.plugins.neutron import (
+    ROUTER_GATEWAY,
+    ROUTER_INTERFACES,
+    extension_aliases,
+    owner_of,
+    row_blocker,
+    rows_with,
+)
 from cleanup_orchestrator.plugins.port_uses import NEXT_HOPS, serves_ports, uses_of_ports
 
 if TYPE_CHECKING:
@@ -49,9 +58,9 @@ _INTERFACE = "removing its interface would delete"
 def interfaces_of(
     connection: Connection, project: ProjectDefinition, routers: Sequence[Resource]
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the interfaces of routers, each with the id of its router."""
+    """Yield the interfaces and gateways of routers, each with the id of its router."""
     for port in rows_with(connection, project, "/ports", "device_id", (router.id for router in routers)):
-        if port.get("device_owner") in ROUTER_INTERFACES:
+        if port.get("device_owner") in (*ROUTER_INTERFACES, ROUTER_GATEWAY):
             yield str(port["device_id"]), port
 
 
@@ -91,6 +100,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
                 refusals.append(error)
     refuse_foreign(project, _INTERFACE, [row_blocker("port", p) for p in interfaces])
     if refusals:
+        refuse_in_trunk(connection, project, refusals[0])
         raise refusals[0]
 
 
@@ -188,7 +198,10 @@ ROUTERS = (
             *((name, _ON_PORTS) for name in SERVERS),
             ("load-balancer.load_balancer", behind_ports_of_balancers),
         ),
-        used_by=(serves_ports(lambda address: [address.data.get("port_id")], "cuts off the address of the port"),),
+        used_by=(
+            serves_ports(lambda address: [address.data.get("port_id")], "cuts off the address of the port"),
+            Use(("dns.recordset",), "deletes the recordset that Neutron takes for its own", records_of_addresses),
+        ),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         created="created_at",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Parts,
     ProjectDefinition,
     Reason,
+    Refused,
     Resource,
     Row,
     Verdict,
@@ -84,6 +86,27 @@ def explain_trunk(connection: Connection, project: ProjectDefinition, trunk: Res
     text = f"its parent port {port['id']} is bound to the host {port['binding_host_id']}"
     reason = Reason.IN_USE if owner_of(port) == project.id else Reason.FOREIGN
     return Verdict(reason, text, (row_blocker("port", port),))
+
+
+_IN_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
+
+
+def refuse_in_trunk(connection: Connection, project: ProjectDefinition, error: exceptions.ConflictException) -> None:
+    """Name the trunk for which Neutron refuses the delete of a port; return if it is not for a trunk.
+
+    The trunk of a subport is only in Neutron's refusal: the port does not show it, and no list of trunks can be
+    filtered by a subport.
+
+    :raises Refused: naming the trunk
+    """
+    if not (found := _IN_TRUNK.search(str(error))):
+        return
+    try:
+        trunk = to_row(connection.network.get_trunk(found[1]))
+    except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
+        return
+    if verdict := verdict_naming(project, "it is in", [row_blocker("trunk", trunk)]):
+        raise Refused(verdict) from error
 
 
 TRUNK = simple_type(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from cleanup_orchestrator.plugins.base import BadAnswer, Paging, ProjectDefinition, Resource, Rest
+from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Resource, Rest
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _TYPES = {
     "OS::Nova::ServerGroup": "compute.server_group",
     "OS::Octavia::LoadBalancer": "load-balancer.load_balancer",
     "OS::Trove::Instance": "database.instance",
+    "OS::Zun::Container": "application-container.container",
     "AWS::EC2::EIP": "network.floating_ip",
     "AWS::EC2::Instance": "compute.server",
     "AWS::EC2::NetworkInterface": "network.port",
@@ -68,6 +70,8 @@ _ASSOCIATIONS = frozenset(
         "OS::Nova::FloatingIPAssociation",
     }
 )
+#: The ids that the services assign. A user may choose others: the name of a container of Swift, an ``external_id``.
+_ID = re.compile(r"[0-9A-Za-z_-]+")
 _FLOATING_IPS = Rest(
     "network", "/floatingips", key="floatingips", query={"project_id": "{project_id}"}, paging=Paging.LINKS
 )
@@ -92,7 +96,9 @@ def contents_of(connection: Connection, project: ProjectDefinition, stack: Resou
         types = meanings[str(row.get("resource_type"))]
         associates = associates or not _ASSOCIATIONS.isdisjoint(types)
         for name in dict.fromkeys(_TYPES[type_] for type_ in types if type_ in _TYPES):
-            yield name, str(row["physical_resource_id"]).rstrip("/").rpartition("/")[2].partition(":")[0]
+            id_ = str(row["physical_resource_id"]).rstrip("/").rpartition("/")[2].partition(":")[0]
+            if _ID.fullmatch(id_):
+                yield name, id_
     if associates:
         for row in _FLOATING_IPS.rows(connection, project):
             yield "network.floating_ip", str(row["id"])
@@ -124,9 +130,8 @@ def _meanings(type_: str, names: _Names) -> set[str]:
     """Return the types of Heat that a name may stand for, itself included: ``OS::Net*`` for ``OS::Neutron::Net*``.
 
     A user of the project wrote these names. Some hold for a single resource, or for none. So a name hides no type, and
-    one that stands for a longer form of itself is followed only as often as there are names.
-
-    :raises BadAnswer: there are too many
+    one that stands for a longer form of itself is followed only as often as there are names. If there are too many, it
+    may stand for any type.
     """
     found, last = {type_}, {type_}
     for _ in names:
@@ -135,7 +140,7 @@ def _meanings(type_: str, names: _Names) -> set[str]:
         if not last:
             break
         if len(found) > _MOST:
-            raise BadAnswer(f"the environment of the stack gives {type_} more than {_MOST} other names")
+            return {*_TYPES, *_ASSOCIATIONS}
     return found
 
 

@@ -104,9 +104,9 @@ class Accepted:
     def _too_long(self, resource: Resource, record: DeleteRecord | None) -> datetime.datetime | None:
         """Return since when a resource is being deleted, if that is longer than its type is given.
 
-        The time of its last change counts, but not what changed before its delete was accepted. If the delete was
-        accepted again meanwhile, that one has as much time as the first. So a delete that is repeated for ever is
-        found as well.
+        The time of its last change counts, but not what changed before its delete was accepted. A change, or a delete
+        that was accepted again, gives it as much time once more. So a delete that is repeated for ever is found as
+        well, and one whose service changes the row for ever.
         """
         now = self._history.now
         if now is None:
@@ -118,8 +118,7 @@ class Accepted:
         since = max(changed, (record.accepted_at if record else None) or changed)
         if now - since >= self._patience:
             return since
-        again = record is not None and record.accepted > 1 and seen is not None
-        return seen if again and seen is not None and now - seen >= 2 * self._patience else None
+        return seen if seen is not None and now - seen >= 2 * self._patience else None
 
     def _age(self, since: datetime.datetime) -> str:
         assert self._history.now is not None

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions
+from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions, in_catalog
 from cleanup_orchestrator.worker.sweep.calls import show
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
 
@@ -143,7 +143,7 @@ def _inside(context: SweepContext) -> Iterator[_Hook]:
 
 
 def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> dict[str, Verdict]:
-    """Return verdicts on resources of another type: what protects them, and what other projects use.
+    """Return verdicts on resources of another type: what protects or marks them, and what other projects use.
 
     What the project's own resources use is deleted with the whole. What is another project's is left out: the whole is
     deleted with a token that cannot delete it.
@@ -151,7 +151,9 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
     type_ = other.type
     sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
     hooks = list(_foreseeing(sweep))
-    if not type_.protect and not hooks:
+    if not type_.protect and not hooks and not context.keep_marks.may_be_on(type_):
+        return {}
+    if not in_catalog(other.connection, other.name.rpartition(".")[0]):  # nothing can delete there
         return {}
     resources = []
     found: dict[str, Verdict] = {}
@@ -165,7 +167,8 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
         if resource.owner != other.project.id:
             continue
         resources.append(resource)
-        if why := next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None):
+        why = next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None)
+        if why := why or context.keep_marks.why(type_, resource.data):
             found[id_] = Verdict(Reason.PROTECTED, why)
     rest = [resource for resource in resources if resource.id not in found]
     return found | _of_others(_found(sweep, rest, hooks))

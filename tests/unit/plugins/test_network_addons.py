@@ -153,10 +153,10 @@ def test_what_uses_a_resource_is_named_with_its_owner(name, says, rows, id_, own
 
 
 def test_a_neutron_without_add_ons_is_not_asked_about_them():
-    made = cloud()
+    made = cloud(networks=[])
     made.network.extensions = lambda: [{"alias": "router"}]
     assert refusals(type_of("port"), made) == {}
-    assert {path for _method, path, *_ in made.network.asked} <= {"/floatingips", "/ports"}
+    assert {path for _method, path, *_ in made.network.asked} <= {"/floatingips", "/networks", "/ports"}
 
 
 @pytest.mark.parametrize("name", ["tap_flow", "tap_service"])

@@ -225,6 +225,25 @@ def test_interfaces_of_the_project_are_removed_from_a_router_and_others_are_name
     assert refusal(network.routers.remove_interfaces, neutron(ports=rows[:1]), PROJECT, resource()) is None
 
 
+@pytest.mark.parametrize(("owner", "reason"), [(OURS, Reason.IN_USE), (THEIRS, Reason.FOREIGN)])
+@pytest.mark.parametrize("call", ["remove_interfaces", "delete_port"])
+def test_the_trunk_that_a_port_is_in_is_named(call, owner, reason):
+    """Neutron refuses the removal of an interface whose port is a subport. Only its refusal has the trunk."""
+    trunk = "0a2b0000-0000-4000-8000-000000000000"
+    cloud = neutron(
+        ports=[port("mine", OURS, device_id="1", device_owner="network:router_interface")],
+        get_trunk={trunk: {"id": trunk, "project_id": owner}},
+    )
+
+    def refused(*_args, **_query):
+        raise exceptions.ConflictException(f"Port mine is currently a subport for trunk {trunk}.")
+
+    cloud.network.remove_interface_from_router = cloud.network.delete_port = refused
+    hook = network.routers.remove_interfaces if call == "remove_interfaces" else network.ports.delete_port
+    verdict = refusal(hook, cloud, PROJECT, resource())
+    assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (reason, [trunk])
+
+
 def test_conntrack_helpers_are_those_of_the_projects_routers():
     routers = [{"id": "r1", "project_id": OURS}, {"id": "r2", "project_id": THEIRS}]
     cloud = neutron(routers=routers, conntrack_helpers={"r1": [{"id": "h1"}], "r2": [{"id": "h2"}]})

@@ -20,14 +20,14 @@ def type_of(name):
     return next(type_ for type_ in network.SERVICE.types if type_.name == name)
 
 
-def cloud(extensions=EXTENSIONS, balancers=None, **rows):
-    """A connection to a Neutron with these rows, which filters by what its rows have, and to an Octavia."""
+def cloud(extensions=EXTENSIONS, balancers=None, recordsets=None, **rows):
+    """A connection to a Neutron with these rows, which filters by what they have, an Octavia and a Designate."""
 
     def neutron(_method, path, query, _body):
         key = path.strip("/").replace("-", "_").replace("/", "__")
         if key in {"floatingips", "routers"} and "router" not in extensions:
             return 404, {"NeutronError": {"message": "The resource could not be found."}}
-        if key not in {"floatingips", "ports", "routers", "subnets"} and key not in rows:
+        if key not in {"floatingips", "networks", "ports", "routers", "subnets"} and key not in rows:
             return 404, {}
         filters = {name: value for name, value in query.items() if name != "limit"}
         found = [row for row in rows.get(key, ()) if all(row.get(name) in value for name, value in filters.items())]
@@ -36,7 +36,13 @@ def cloud(extensions=EXTENSIONS, balancers=None, **rows):
     def octavia(_method, _path, query, _body):
         return 200, {"loadbalancers": [row for row in balancers if row["vip_network_id"] == query["vip_network_id"]]}
 
+    def designate(_method, path, query, _body):
+        assert path == "/recordsets"
+        pages = {} if "marker" in query else {row["name"]: [row] for row in recordsets}
+        return 200, {"recordsets": pages.get(query["name"], [])}
+
     services = {"network": neutron} | ({} if balancers is None else {"load_balancer": octavia})
+    services |= {} if recordsets is None else {"dns": designate}
     made = connection(**services)
     made.config.get_session_endpoint = lambda name: "http://cloud" if name.replace("-", "_") in services else None
     made.network.extensions = lambda: iter([{"alias": alias} for alias in extensions])
@@ -198,11 +204,40 @@ def test_a_router_that_others_send_through_stays(rows, expected):
     assert named(found.get("r")) == expected
 
 
+def gateway(owner, router_id, address_):
+    """The gateway port of a router on the network: Neutron gives it no project."""
+    on_it = port(f"g-{router_id}", "", address_, device_owner="network:router_gateway", device_id=router_id)
+    return [on_it], [{"id": router_id, "project_id": owner, "external_gateway_info": {"network_id": "n"}}]
+
+
+@pytest.mark.parametrize(
+    ("owner", "hop", "expected"),
+    [(THEIRS, "10.0.0.5", ("network.router", "t")), (THEIRS, "10.0.0.6", None), (OURS, "10.0.0.5", None)],
+    ids=str,
+)
+@pytest.mark.parametrize("of_router", [False, True], ids=["a port", "the gateway of a router"])
+def test_a_router_may_send_to_an_address_on_its_external_network(owner, hop, expected, of_router):
+    """Routers of several projects reach each other over the external network that all of them are on."""
+    others, (theirs,) = gateway(owner, "t", "10.0.0.8")
+    routes = {"routes": [{**HOP, "nexthop": hop}]}
+    own, (ours,) = gateway(OURS, "r", "10.0.0.5")
+    networks = [{"id": "n", "router:external": True}]
+    ports, routers = others + (own if of_router else []), [{**theirs, **routes}, ours]
+    made = cloud(ndp_proxies=[], networks=networks, ports=ports, routers=routers)
+    if of_router:
+        (use,) = (use for use in type_of("router").used_by if "network.subnet" in use.by)
+        found = use.find(made, PROJECT, [Resource("r", "", OURS, {"id": "r"})]).get("r")
+    else:
+        found = before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port()))
+    assert named(found) == expected
+
+
 SHARED = {"allowed_address_pairs": [{"ip_address": "10.0.0.1", "mac_address": "fa:16:3e:00:00:01"}]}
 WITH_PAIRS = [
     (SHARED, user(), ("network.port", "u")),
     (SHARED, user(OURS), None),
     ({"allowed_address_pairs": [{"ip_address": "10.0.0.0/24"}]}, user(), None),
+    ({"allowed_address_pairs": [{"ip_address": "10.0.0.1/32"}]}, user(), ("network.port", "u")),
     ({}, user(), None),
 ]
 
@@ -220,6 +255,51 @@ def test_a_port_of_a_neutron_without_routers_has_no_floating_ip(balancers):
     on_it = port("i", THEIRS, device_owner="network:router_interface", device_id="r")
     made = cloud(extensions=("binding",), balancers=balancers, ports=[on_it])
     assert before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port())) is None
+
+
+def test_the_last_of_many_ports_is_asked_about_as_well():
+    """A query has only so many ids."""
+    ports = [Resource(f"p{number:03}", "", OURS, port(f"p{number:03}")) for number in range(151)]
+    (use,) = (use for use in type_of("port").used_by if "network.floating_ip" in use.by)
+    taken = [{"id": f"f{one.id}", "project_id": THEIRS, "port_id": one.id} for one in ports]
+    assert use.find(cloud(floatingips=taken), PROJECT, ports).keys() == {one.id for one in ports}
+
+
+def record(owner, name="www.y.example.", *addresses):
+    return {"recordsets": [{"id": "x", "name": name, "project_id": owner, "records": addresses or ["10.0.0.5"]}]}
+
+
+NAMED = {"dns_name": "www", "dns_domain": "y.example."}
+ON_ITS_NETWORK = {"networks": [{"id": "n", "dns_domain": "y.example."}]}
+RECORDS = [
+    (NAMED, record(THEIRS), ("dns.recordset", "x")),
+    (NAMED, record(OURS), None),
+    (NAMED, record(THEIRS, "www.z.example."), None),
+    (NAMED, record(THEIRS, "www.y.example.", "10.0.0.6"), None),
+    (NAMED, {}, None),
+    ({"dns_name": "", "dns_domain": "y.example."}, record(THEIRS), None),
+    ({"dns_name": "www", "dns_domain": ""}, record(THEIRS), None),
+    ({"dns_name": "www"}, record(THEIRS) | ON_ITS_NETWORK, ("dns.recordset", "x")),
+    ({"dns_name": "www", "dns_domain": "z.example."}, record(THEIRS) | ON_ITS_NETWORK, None),
+]
+
+
+@pytest.mark.parametrize(("row", "rows", "expected"), RECORDS, ids=str)
+def test_a_record_that_neutron_takes_for_that_of_a_port_is_named(row, rows, expected):
+    """Neutron would delete it, in the zone of another project, with an admin's token."""
+    made = cloud(ndp_proxies=[], **rows)
+    assert named(before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port(**row)))) == expected
+
+
+@pytest.mark.parametrize(("row", "rows", "expected"), RECORDS, ids=str)
+@pytest.mark.parametrize("of_port", [False, True], ids=["its own name", "the name of its port"])
+def test_a_record_that_neutron_takes_for_that_of_a_floating_ip_is_named(row, rows, expected, of_port):
+    if not of_port and "networks" in rows:
+        expected = None
+    ports = [port(**row)] if of_port else []
+    address = {"floating_ip_address": "10.0.0.5", **({"port_id": "p"} if of_port else row)}
+    made = cloud(ports=ports, **rows)
+    assert named(before_delete(type_of("floating_ip"), made, PROJECT, Resource("f", "", OURS, address))) == expected
 
 
 def test_many_ports_take_few_calls():

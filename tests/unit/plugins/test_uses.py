@@ -19,10 +19,11 @@ from cleanup_orchestrator.plugins import (
     registry,
     shared_file_system,
 )
-from cleanup_orchestrator.plugins.base import BadAnswer, Resource, ResourceType, Rest, Service, Use, Verdict
+from cleanup_orchestrator.plugins.base import Resource, ResourceType, Rest, Service, Use, Verdict
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from tests.support.sweeps import before_delete, foreseen
 from tests.unit.answers import connection, project
 
@@ -363,6 +364,16 @@ def barbican(users, consumers=()):
     return answer
 
 
+@pytest.mark.parametrize("answer", [{}, {"error": "busy"}, {"read": None}, {"read": []}, [], "busy"], ids=str)
+@pytest.mark.parametrize("name", ["secret", "container"])
+def test_what_barbican_answers_without_an_acl_is_no_acl_without_users(name, answer):
+    """Barbican answers its default, if a user has written none."""
+    cloud = connection(key_manager=lambda *_: (200, answer))
+    one = Resource("s", "", OURS, {"id": "s", "consumers": [{"name": "x", "URL": "y"}]})
+    verdict = before_delete(type_of(key_manager, name), cloud, PROJECT, one)
+    assert verdict is not None and "could not be read" in verdict.message
+
+
 @pytest.mark.parametrize("users", [[], ["reader"], ["member"]], ids=str)
 @pytest.mark.parametrize(
     ("consumers", "owner", "by_property", "stays"),
@@ -470,6 +481,12 @@ STACK = Resource("st", "name of it", OURS, {"id": "st"})
         (("A", "a"), {"A": "B", "B": "A"}, []),
         (("OS::Neutron::Port", "a"), {"resources": {"x": {"OS::*": "OS::X*"}}}, [("network.port", "a")]),
         (("OS::Neutron::FloatingIPAssociation", "x"), {}, [("network.floating_ip", "f")]),
+        (("OS::Zun::Container", "c"), {}, [("application-container.container", "c")]),
+        # A user chooses the names of containers. No path leads to these.
+        *(
+            (("OS::Swift::Container", name), {"resources": {"x": {"OS::Swift::*": "OS::Cinder::Volume"}}}, [])
+            for name in (".", "..", "?a", "a/..", "{row}")
+        ),
     ],
     ids=str,
 )
@@ -481,12 +498,14 @@ def test_what_a_stack_contains_is_read_from_heat(resource, environment, expected
     assert cloud.orchestration.writes() == []
 
 
-def test_too_many_names_of_a_type_make_the_contents_of_a_stack_unknown():
-    """So many names that the true one might not be reached: what is in the stack is then not known."""
+def test_with_too_many_names_for_a_type_its_resource_may_be_of_any():
+    """A user writes the names. Were it an error, the stack could never be deleted."""
     names = {"resources": {str(number): {"My::*": f"{number}*"} for number in range(101)}}
-    cloud = connection(orchestration=heat([("My::Thing", "a")], names))
-    with pytest.raises(BadAnswer):
-        list(contents_of(cloud, PROJECT, STACK))
+    ips = {"floatingips": [{"id": "f"}]}
+    cloud = connection(orchestration=heat([("My::Thing", "a")], names), network=lambda *_: (200, ips))
+    found = list(contents_of(cloud, PROJECT, STACK))
+    assert {("network.port", "a"), ("compute.server", "a"), ("network.floating_ip", "f")} < set(found)
+    assert len(found) == len(set(found)) > 25
 
 
 def test_a_stack_of_a_project_that_is_gone_is_abandoned_with_what_it_contains():
@@ -497,7 +516,8 @@ def test_a_stack_of_a_project_that_is_gone_is_abandoned_with_what_it_contains():
 def whole(**declared):
     """A sweep of a type that contains ports ``a`` and ``b`` of another type."""
     inside = {"used_by": (), **declared}
-    rows = {"/things/a": {"id": "a", "project_id": OURS}, "/things/b": {"id": "b", "project_id": THEIRS}}
+    marked = {"tags": ["keep"], "metadata": {"retention": "legal"}}
+    rows = {f"/things/{id_}": {"id": id_, "project_id": owner, **marked} for id_, owner in (("a", OURS), ("b", THEIRS))}
     cloud = connection(network=answers(rows))
     other = ResourceType("thing", list=lambda *_: [], delete=None, show=Rest("network", "/things/{id}"), **inside)
     type_ = ResourceType(
@@ -533,6 +553,25 @@ def test_what_others_use_of_the_contents_keeps_the_whole(declared, expected, ask
     assert expected is None or verdict.message.startswith("it contains network.thing a: ")
 
 
+@pytest.mark.parametrize(
+    ("declared", "marks", "stays"),
+    [
+        ({"tags": "tags"}, KeepMarks(frozenset({"keep"})), True),
+        ({"tags": "tags"}, KeepMarks(frozenset({"other"})), False),
+        ({"properties": "metadata"}, KeepMarks(properties=(("retention", "legal"),)), True),
+        ({"tags": "tags"}, KeepMarks(), False),
+        ({}, KeepMarks(frozenset({"keep"})), False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ask", [uses.before_delete, uses.foreseen])
+def test_a_keep_mark_on_the_contents_keeps_the_whole(declared, marks, stays, ask):
+    """Heat deletes a marked server with its stack. A mark on another project's resource does not count."""
+    verdict = ask(dataclasses.replace(whole(**declared), keep_marks=marks), [STACK]).get("st")
+    assert (verdict and verdict.reason) == (Reason.PROTECTED if stays else None)
+    assert not stays or ("network.thing a" in verdict.message and "keep mark" in verdict.message)
+
+
 def test_a_use_that_is_ignored_does_not_keep_the_whole():
     context = whole(used_by=(Use(("x.y",), "harms", found(Reason.FOREIGN)),))
     ignoring = dataclasses.replace(context, ignored_uses=frozenset({"network.thing:x.y"}))
@@ -561,11 +600,22 @@ def test_what_the_service_does_not_know_does_not_keep_the_whole(status):
     assert uses.before_delete(context, [STACK]) == {}
 
 
+def test_what_a_service_would_have_that_the_catalog_lacks_does_not_keep_the_whole():
+    """Otherwise the whole could never be deleted: no call answers."""
+    context = whole(used_by=(Use(("x.y",), "harms", found(Reason.FOREIGN)),))
+    lacking = connection(compute=lambda *_: (404, {}))
+    lacking.config.get_session_client = error
+    other = dataclasses.replace(context.find_type("network.thing"), connection=lacking)
+    context = dataclasses.replace(context, find_type={"network.thing": other}.get)
+    assert uses.before_delete(context, [STACK]) == {}
+
+
+def error(*_):
+    raise RuntimeError("503")
+
+
 @pytest.mark.parametrize("fails", ["contents", "use"])
 def test_a_whole_stays_if_what_it_contains_cannot_be_read(fails):
-    def error(*_):
-        raise RuntimeError("503")
-
     context = whole(used_by=(Use(("x.y",), "harms", error if fails == "use" else found(Reason.FOREIGN)),))
     if fails == "contents":
         context = dataclasses.replace(context, type=dataclasses.replace(context.type, contains=error))

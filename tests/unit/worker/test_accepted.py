@@ -133,6 +133,11 @@ SEEN = DeleteRecord("1", 1, seen_at=hours(5), accepted_at=hours(5))
          {"changed": "updated_at"}, None),
         ({"updated_at": hours(1).isoformat()},
          DeleteRecord("1", 3, seen_at=hours(9), accepted_at=hours(1)), {"changed": "updated_at"}, hours(9)),
+        # Its service writes a new time into the row again and again, whether the delete moves or not.
+        ({"updated_at": hours(0).isoformat()}, dataclasses.replace(SEEN, seen_at=hours(7)),
+         {"changed": "updated_at"}, None),
+        ({"updated_at": hours(0).isoformat()}, dataclasses.replace(SEEN, seen_at=hours(9)),
+         {"changed": "updated_at"}, hours(9)),
     ],
 )  # fmt: skip
 def test_what_is_being_deleted_for_too_long_is_stuck(values, record, type_values, since):
