@@ -48,8 +48,9 @@ _LOST_AFTER = 24 * 3600
 def end_migration(connection: Connection, project: ProjectDefinition, share: Resource) -> None:
     """End a migration that keeps Manila from the delete of a share; wait for one that is in progress.
 
-    If a migration waits for an admin who completes it, it is cancelled. If the share has no instance that is being
-    migrated, or such an instance has not changed for a day, the task state is stale: it is reset.
+    If a migration waits for an admin who completes it, it is cancelled, however long it has waited. If the share has no
+    instance that is being migrated, or such an instance has not changed for a day in another state, the task state is
+    stale: it is reset.
 
     :raises Refused: while the migration is in progress, or Manila cancels it
     """
@@ -59,9 +60,15 @@ def end_migration(connection: Connection, project: ProjectDefinition, share: Res
     instances = rest(f"/shares/{share.id}/instances", key="share_instances")
     moving = [row for row in instances.rows(connection, project) if row.get("status") in _ON_THE_MOVE]
     lost = all(is_past(row.get("updated_at") or row.get("created_at"), _LOST_AFTER) for row in moving)
-    if moving and task in _COPIED and not lost:
+    if moving and task in _COPIED:
         _action(connection, project, share, {"migration_cancel": None})
-        raise Refused(Verdict(Reason.IN_USE, f"its task state was {task}: Manila cancels the migration first"))
+        remedy = (
+            f"Manila cancels it within minutes, and the delete is tried again automatically. If its task state stays "
+            f"{task}, manila-share does not run on one of its hosts: an operator starts it, or an admin makes the call "
+            f"openstack share set --task-state none {share.id}"
+        )
+        text = f"its task state was {task}: Manila cancels the migration first"
+        raise Refused(Verdict(Reason.IN_USE, text, remedy=remedy))
     if not lost:
         text = f"Manila is migrating it ({task}). An admin can end that: openstack share migration cancel {share.id}"
         raise Refused(Verdict(Reason.IN_USE, text))

@@ -118,7 +118,7 @@ FREED = ("POST", "/share_instances/i/action", {"reset_status": {"status": "error
         ("data_copying_in_progress", [STILL, UNKNOWN], [], True),
         ("data_copying_in_progress", [STILL, LOST], [FREED, RESET], False),
         ("data_copying_completed", [STILL, MOVING], [CANCEL], True),
-        ("data_copying_completed", [STILL, LOST], [FREED, RESET], False),
+        ("data_copying_completed", [STILL, LOST], [CANCEL], True),  # an admin may take days to complete it
         ("migration_driver_phase1_done", [MOVING], [CANCEL], True),
         ("migration_driver_phase1_done", [STILL], [RESET], False),
     ],
