@@ -125,7 +125,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     assert everything(target) == before
     assert {left.id for left in found["container"].leftovers} == set(before["object-store containers"])
     assert [left.name for left in found["account_metadata"].leftovers] == ["team, temp-url-key"]
-    assert found["account"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # not asked for
+    assert found["account"] == StepResult(Outcome.CLEAR, digest=NOTHING, absent=True)  # not asked for
 
 
 def test_every_page_is_read(projects, sweeper, monkeypatch):
@@ -300,7 +300,7 @@ def test_a_small_bulk_limit_is_kept(admin, sweeper, monkeypatch):
 def test_the_account_itself(admin, sweeper):
     """Off by default; then it is gone for good, and a deleted account counts as empty."""
     target = fill(admin, "object-account", only=["object-store"], objects=5)
-    assert sweeper.delete(SERVICE, target)["account"] == StepResult(Outcome.CLEAR)
+    assert sweeper.delete(SERVICE, target)["account"] == StepResult(Outcome.CLEAR, absent=True)
     time.sleep(2)  # an account that is younger cannot be told from one that Swift makes up
     swept = sweeper.delete(SERVICE, target, delete_account=True)["account"]
     assert (swept.outcome, len(swept.deleted)) == (Outcome.CLEAR, 1), swept

@@ -60,7 +60,9 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
     assert before["stack"] > set(target.ids["stack"])  # the nested ones
     assert {left.id for left in found["software_config"].leftovers} == set(target.ids["software config"])
     assert {left.id for left in found["software_deployment"].leftovers} == set(target.ids["software deployment"])
-    assert found["stack_user_project"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # the domain is not configured
+    assert found["stack_user_project"] == StepResult(
+        Outcome.CLEAR, digest=NOTHING, absent=True
+    )  # the domain is not configured
 
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
