@@ -138,15 +138,15 @@ REMEDIES: dict[str, str] = {
     "[worker] deleting_patience it is named as stuck",
     Reason.STUCK: "an operator of {service} makes sure that the process which deletes it runs: the deletion goes on "
     "automatically when it is gone. Otherwise an admin resets its state with a call of {service}, or gives it up: "
-    "'openstack project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    "'openstack project deletion force --type {type} --reason WHY {project}'; then it stays without a project",
     Reason.FORBIDDEN: "an admin gives the orchestrator's user the role that {service} asks for ('openstack role add "
     f"--user USER --project PROJECT ROLE'; the page of the service in the manual names the role); {_RETRY}",
     Reason.REFUSED: "its owner, or an admin, changes {type} {id} as the message asks; "
     "the delete is tried again automatically. If nothing can change it, an admin gives it up: 'openstack project "
-    "deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    "deletion force --type {type} --reason WHY {project}'; then it stays without a project",
     Reason.ERROR: "an operator of {service} removes the cause that the message names, which the log of the service has "
     "in full; it is tried again automatically. If the cause cannot be removed, an admin gives up what is left: "
-    "'openstack project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project",
+    "'openstack project deletion force --type {type} --reason WHY {project}'; then it stays without a project",
     Reason.UNREACHABLE: "an operator brings the endpoint of {service} back: it is tried again automatically. If it is "
     f"gone for good: {_WAIVE}",
     Reason.NO_ENDPOINT: "an admin makes the call that the message names: then it is listed automatically. A waiver "
@@ -200,14 +200,14 @@ REMEDIES: dict[str, str] = {
 UNNAMED = (
     "its service does not name what uses it: an admin asks it with its own calls for what refers to {type} {id}, and "
     "removes that; the delete is tried again automatically. If nothing is found, an admin gives it up: 'openstack "
-    "project deletion force --type {type} --reason WHY {deletion}'; then it stays without a project"
+    "project deletion force --type {type} --reason WHY {project}'; then it stays without a project"
 )
 
 #: What a person does about a resource that its service lists, and does not know when it is to be deleted.
 UNKNOWN_TO_SERVICE = (
     "no call reaches it: an operator of {service} removes what the message names as missing, or the row of {type} {id} "
     "in the database of the service; it counts as deleted when the list no longer has it. To go on without it, an "
-    "admin uses 'openstack project deletion force --type {type} --reason WHY {deletion}'"
+    "admin uses 'openstack project deletion force --type {type} --reason WHY {project}'"
 )
 
 #: What a person does about what is to be deleted, if it is not known whether what it waits for moves.
@@ -229,6 +229,7 @@ class Subject:
     service: str = ""
     type: str = ""
     id: str = ""  #: of the resource
+    owner: str = ""  #: who uses the resource: the project, as far as the reader may know
 
     def fill(self, template: str, **more: str) -> str:
         """Return a template with the values of this subject in place of its fields.
@@ -241,6 +242,7 @@ class Subject:
             "service": self.service or "the service",
             "type": f"{self.service}.{self.type}" if self.type else "TYPE",
             "id": self.id or "ID",
+            "owner": self.owner or "another project",
             **more,
         }
         return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions
+from cleanup_orchestrator.plugins import endings
+from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, FindsUses, OneByOne, Resource, Use, Verdict, exceptions
 from cleanup_orchestrator.worker.sweep.calls import show
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
 
@@ -20,16 +21,21 @@ _OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
 
 _Verdicts: TypeAlias = "Mapping[str, Verdict]"
 _Part: TypeAlias = "Sequence[Resource]"
+#: Verdicts that do not count, because an admin has decided so, by the id of the resource that is deleted.
+Overruled: TypeAlias = "dict[str, list[Verdict]]"
 #: Makes a call for each of these parts of the resources, maybe several at once, and returns the results.
 Spread: TypeAlias = "Callable[[Callable[[_Part], _Verdicts], Iterable[_Part]], Iterable[_Verdicts]]"
 
 
-def before_delete(context: SweepContext, resources: Sequence[Resource], spread: Spread = map) -> dict[str, Verdict]:
+def before_delete(
+    context: SweepContext, resources: Sequence[Resource], spread: Spread = map, overruled: Overruled | None = None
+) -> dict[str, Verdict]:
     """Return a verdict, by id, on each resource that must not be deleted because it is used.
 
     If a use cannot be read, each resource that was asked about gets a verdict.
 
     :param spread: makes the calls for single resources
+    :param overruled: receives the verdicts that do not count, because an admin has decided so
     :raises Stopped: the guard withholds the calls
     :raises WriteRefused: a hook made a write call
     """
@@ -44,7 +50,24 @@ def before_delete(context: SweepContext, resources: Sequence[Resource], spread: 
             verdict = _unread(context, uses.get(hook), error)
             return {resource.id: verdict for resource in part}
 
-    return _found(resources, (use.find for use in _uses(context)), ask, spread, _inside(context))
+    overruled = {} if overruled is None else overruled
+    inside = _inside(context, overruled)
+    found = _found(context, resources, (use.find for use in _uses(context)), ask, spread, overruled, inside)
+    for id_ in overruled.keys() & found.keys():  # it is left all the same
+        del overruled[id_]
+    return found
+
+
+def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
+    """Whether an admin has decided that a resource is deleted although it is used as a verdict says.
+
+    The decision is about the users that the admin was shown. A user that is not among them, and a verdict that does not
+    name all users, keep the resource.
+    """
+    users = {(user.get("type", ""), user.get("id", "")) for user in verdict.blocked_by}
+    named_all = 0 < len(verdict.blocked_by) < MOST_BLOCKERS
+    decided = context.decided_uses.get(f"{context.name}:{id_}", frozenset())
+    return verdict.reason is Reason.FOREIGN and named_all and users <= decided
 
 
 def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:
@@ -82,7 +105,7 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
             verdict = _unread(context, uses.get(hook), error)
             raise UnreadUse(verdict.message, verdict.reason, verdict.remedy) from error
 
-    found = _found(resources, _foreseeing(context), ask, map, _inside(context))
+    found = _found(context, resources, _foreseeing(context), ask, map, {}, _inside(context, {}))
     return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
 
 
@@ -102,28 +125,41 @@ def _uses(context: SweepContext) -> Iterator[Use]:
 
 
 def _found(
+    context: SweepContext,
     resources: Sequence[Resource],
     hooks: Iterable[FindsUses | None],
     ask: Callable[[FindsUses, Sequence[Resource]], Mapping[str, Verdict]],
     spread: Spread,
+    overruled: Overruled,
     inside: FindsUses | None = None,
 ) -> dict[str, Verdict]:
-    """Return the first verdict on each resource."""
+    """Return the first verdict on each resource that counts."""
     found: dict[str, Verdict] = {}
+
+    def note(verdicts: Mapping[str, Verdict]) -> None:
+        for id_, verdict in verdicts.items():
+            if _is_overruled(context, id_, verdict):
+                overruled.setdefault(id_, []).append(verdict)
+            else:
+                found[id_] = verdict
+
     for hook in (*hooks, inside):
         rest = [resource for resource in resources if resource.id not in found]
         if hook is None or not rest:
             continue
         if isinstance(hook, OneByOne):
             for one in spread(functools.partial(ask, hook), [[resource] for resource in rest]):
-                found.update(one)
+                note(one)
         else:
-            found.update(ask(hook, rest))
+            note(ask(hook, rest))
     return found
 
 
-def _inside(context: SweepContext) -> OneByOne | None:
-    """Return a hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``."""
+def _inside(context: SweepContext, overruled: Overruled) -> OneByOne | None:
+    """Return a hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``.
+
+    What an admin has decided about the whole holds for each of these.
+    """
     contains = context.type.contains
     if contains is None:
         return None
@@ -135,7 +171,10 @@ def _inside(context: SweepContext) -> OneByOne | None:
             ids[name].append(id_)
         for name, some in ids.items():
             other = context.find_type(name)
-            found = _of_other(context, other, some) if other is not None else {}
+            ignored: Overruled = {}
+            found = _of_other(context, whole, other, some, ignored) if other is not None else {}
+            for verdicts in ignored.values():
+                overruled.setdefault(whole.id, []).extend(verdicts)
             for id_, verdict in found.items():
                 return dataclasses.replace(verdict, message=f"it contains {name} {id_}: {verdict.message}")
         return None
@@ -143,14 +182,25 @@ def _inside(context: SweepContext) -> OneByOne | None:
     return OneByOne(check)
 
 
-def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> dict[str, Verdict]:
+def _of_other(
+    context: SweepContext, whole: Resource, other: OtherType, ids: Sequence[str], overruled: Overruled
+) -> dict[str, Verdict]:
     """Return verdicts on resources of another type: what protects them, and what other projects use.
 
     What the project's own resources use is deleted with the whole. What is another project's is left out: the whole is
     deleted with a token that cannot delete it.
     """
     type_ = other.type
-    sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
+    name = f"{context.name}:{whole.id}"
+    decided = context.decided_uses.get(name, frozenset())
+    sweep = SweepContext(
+        type_,
+        other.connection,
+        other.project,
+        name=other.name,
+        ignored_uses=context.ignored_uses,
+        decided_uses={f"{other.name}:{id_}": decided for id_ in ids},
+    )
     if not type_.protect and not any(_foreseeing(sweep)):
         return {}
     resources = []
@@ -168,6 +218,10 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
         if why := next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None):
             found[id_] = Verdict(Reason.PROTECTED, why)
     rest = [resource for resource in resources if resource.id not in found]
-    used = _found(rest, _foreseeing(sweep), _asking(sweep), map)
-    found.update((id_, verdict) for id_, verdict in used.items() if verdict.reason in _OF_OTHERS)
+    used = _found(sweep, rest, _foreseeing(sweep), _asking(sweep), map, overruled)
+    by_id = {resource.id: resource for resource in rest}
+    for id_, verdict in used.items():
+        if verdict.reason in _OF_OTHERS:
+            what = (other.name, type_, other.project.id, verdict.blocked_by, by_id[id_], name)
+            found[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
     return found
