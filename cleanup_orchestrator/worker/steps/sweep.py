@@ -127,6 +127,7 @@ class Sweep(StepRunner):
             each_kept=self.deletion.dry_run,
             # A plan says what a cascade would refuse to delete for the sake of other projects.
             find_users=functools.partial(uses.foreseen, sweep) if foresees else None,
+            remark=uses.may_refuse(sweep) if self.deletion.dry_run else "",
         )
         result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
         return self.with_lien(_with_doubt(sweep, result), complete=not found.more)

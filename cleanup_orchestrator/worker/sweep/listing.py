@@ -58,18 +58,21 @@ def inventory(
     reason: Reason = Reason.PRESENT,
     each_kept: bool = False,
     find_users: FindsUsers | None = None,
+    remark: str = "",
 ) -> StepResult:
     """List what the project owns and change nothing.
 
     :param reason: reason of the resources that may be deleted
     :param each_kept: whether the result names each kept resource with the reason, for a plan
     :param find_users: see :func:`scan`
+    :param remark: what the message of each resource that may be deleted ends with
     """
     type_, project = context.type, context.project
     present: list[Leftover] = []
 
     def note(resource: Resource) -> None:
         said, size = describe(type_, project, resource), type_.size_of(resource.data)
+        said = "; ".join(filter(None, (said, remark)))
         remedy = type_.remedy_for(reason, project, resource)
         present.append(Leftover(resource.id, resource.name, reason, said, size=size, remedy=remedy))
 

@@ -109,6 +109,16 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
     return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
 
 
+def may_refuse(context: SweepContext) -> str:
+    """Return what a plan says of a resource of which its service alone knows whether others use it.
+
+    Empty: a plan looks for all uses for which the service refuses the delete.
+    """
+    unseen = [by for use in _uses(context) if not (use.find or use.foresee or use.unseen) for by in use.by]
+    named = ", ".join(dict.fromkeys(unseen))
+    return f"may be refused: its service decides, if another project's {named} uses it" if named else ""
+
+
 def _foreseeing(context: SweepContext) -> Iterator[FindsUses | None]:
     return (use.foresee or use.find for use in _uses(context))
 

@@ -258,3 +258,23 @@ def test_what_the_service_refuses_stays_refused():
     type_ = dataclasses.replace(service.type(lambda *_: {"a": used_by("f1")}), delete=refuse)
     result = sweeps.delete(type_, None, US, name="network.thing", decided_uses=decision("f1"))
     assert left(result) == {"a": Reason.FOREIGN}
+
+
+@pytest.mark.parametrize(
+    ("declared", "ignored", "remark"),
+    [
+        ({}, (), "may be refused: its service decides, if another project's other.gadget uses it"),
+        ({"foresee": Service().find}, (), ""),
+        ({"find": Service().find}, (), ""),
+        ({"unseen": "no call shows it"}, (), ""),
+        ({}, ("network.thing:other.gadget",), ""),
+    ],
+    ids=str,
+)
+def test_a_plan_says_where_the_service_alone_knows_the_uses(declared, ignored, remark):
+    type_ = dataclasses.replace(Service("a").type(None), used_by=(Use(("other.gadget",), "is refused", **declared),))
+    options = {"name": "network.thing", "ignored_uses": frozenset(ignored)}
+    [planned] = sweeps.inventory(type_, None, US, foresee=True, **options).leftovers
+    assert (planned.reason, planned.message) == (Reason.PRESENT, remark)
+    [listed] = sweeps.inventory(type_, None, US, **options).leftovers
+    assert listed.message == "", "only a plan says it"
