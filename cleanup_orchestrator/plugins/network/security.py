@@ -36,7 +36,7 @@ from cleanup_orchestrator.plugins.network.common import (
     shared,
     simple_type,
 )
-from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with, without_service_ports
+from cleanup_orchestrator.plugins.neutron import extension_aliases, owner_of, rows_with, without_ports_that_go
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -62,7 +62,7 @@ def explain_security_group(connection: Connection, project: ProjectDefinition, r
 
 def foresee_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports of others that use a group."""
-    using = without_service_ports(connection, project, _ports_using(connection, resource))
+    using = without_ports_that_go(connection, project, _ports_using(connection, resource))
     return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
 
 

@@ -29,14 +29,23 @@ def type_of(module, name):
     return next(type_ for type_ in module.SERVICE.types if type_.name == name)
 
 
-def neutron(server="web", **rows):
-    """A connection to Neutron's rows, and to a Nova whose servers have a name; ``None``: it knows none."""
+def neutron(server="web", makers=OURS, **rows):
+    """A connection to Neutron's rows, and to a Nova whose servers have a name; ``None``: it knows none.
+
+    :param makers: the project that has a load balancer and a share network; ``None``: there are no such services
+    """
 
     def compute(_method, path, _query, _body):
         return (404, {}) if server is None else (200, {"server": {"id": path.split("/")[-1], "name": server}})
 
-    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name == "compute" else None)
-    return types.SimpleNamespace(network=Neutron(**rows), compute=Answers(compute), config=config)
+    def made(_method, path, _query, _body):
+        key = "loadbalancers" if path.endswith("loadbalancers") else "share_networks"
+        return 200, {key: [{"id": "m", "project_id": makers}]}
+
+    services = {"compute"} | ({"load-balancer", "shared-file-system"} if makers else set())
+    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name in services else None)
+    others = {"load_balancer": Answers(made), "shared_file_system": Answers(made)}
+    return types.SimpleNamespace(network=Neutron(**rows), compute=Answers(compute), config=config, **others)
 
 
 def port(id_, owner, **row):
@@ -71,6 +80,16 @@ def test_a_port_of_another_project_blocks_what_it_uses(name, row, stays):
     if name != "security_group":  # the stub returns all rows, also those of another network
         cloud.network.rows["ports"] = [row]
     assert named(type_of(network, name), cloud) == ([("x", row["project_id"])] if stays else None)
+
+
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+@pytest.mark.parametrize("makers", [OURS, THEIRS, None])
+@pytest.mark.parametrize("row", [each for each, stays in PORTS if not stays and each["project_id"] != OURS], ids=str)
+def test_a_plan_names_the_port_of_a_service_that_nothing_of_the_project_needs(name, makers, row):
+    """A cascade is refused because of it: no delete of the project's removes it. Trove's cannot be told."""
+    cloud = neutron(makers=makers, ports=[row], subnets=[], security_group_rules=[])
+    leaked = makers != OURS and row["project_id"] != "trove"
+    assert named(type_of(network, name), cloud) == ([("x", row["project_id"])] if leaked else None)
 
 
 @pytest.mark.parametrize(
