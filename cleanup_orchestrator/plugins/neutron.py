@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -97,7 +97,7 @@ def without_service_ports(connection: Connection, project: ProjectDefinition, po
 
 
 #: What of the project makes ports in projects of its service: by how these ports are known, the list of it.
-_MAKERS = (
+_MAKERS: tuple[tuple[re.Pattern[str], str, str, str, Mapping[str, str]], ...] = (
     (re.compile(r"octavia"), "load-balancer", "/lbaas/loadbalancers", "loadbalancers", {}),
     (re.compile(r"manila:"), "shared-file-system", "/share-networks/detail", "share_networks", {"all_tenants": "1"}),
 )

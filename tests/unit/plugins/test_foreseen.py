@@ -232,7 +232,9 @@ LIST_KEYS = {
 
 
 @pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])
-@pytest.mark.parametrize(("module", "name", "by", "refers"), REFUSED_BY, ids=str)
+@pytest.mark.parametrize(
+    ("module", "name", "by", "refers"), REFUSED_BY, ids=[f"{each[1]}:{each[2]}:{min(each[3])}" for each in REFUSED_BY]
+)
 def test_a_plan_foresees_that_a_service_refuses_a_delete_because_of_others(
     monkeypatch, module, name, by, refers, owner, blocks
 ):

@@ -269,7 +269,7 @@ def test_what_the_service_refuses_stays_refused():
         ({"unseen": "no call shows it"}, (), ""),
         ({}, ("network.thing:other.gadget",), ""),
     ],
-    ids=str,
+    ids=["refused", "foreseen", "looked for", "not shown", "ignored"],
 )
 def test_a_plan_says_where_the_service_alone_knows_the_uses(declared, ignored, remark):
     type_ = dataclasses.replace(Service("a").type(None), used_by=(Use(("other.gadget",), "is refused", **declared),))
