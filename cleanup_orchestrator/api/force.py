@@ -16,8 +16,10 @@ from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, href, use
 from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import force, transitions
-from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Origin, RoundPurpose, Status, UseDecision
 from cleanup_orchestrator.core.journal import EventType
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import MOST_BLOCKERS
 
 LOG = log.getLogger(__name__)
 
@@ -37,7 +39,11 @@ class Forcing(DeletionHandlers):
         body = schemas.check_body(req, schemas.FORCE_BODY)
         d = self._forcible(req, project_id)
         reason, wanted = body["reason"].strip(), body.get("types")
-        if wanted is None or self._before(req, d, reason) != set(wanted):
+        if used := body.get("although_used"):
+            if wanted is not None:
+                raise schemas.invalid_field("types", "cannot be given with 'although_used', which abandons nothing")
+            self._overrule_uses(req, d, reason, used)
+        elif wanted is None or self._before(req, d, reason) != set(wanted):
             self._record(req, d, reason, wanted, self._types(d, wanted))
         resp.status = 202
         resp.headers["Location"] = href(req, d.id)
@@ -69,6 +75,61 @@ class Forcing(DeletionHandlers):
             raise ApiError(409, "not_forcible", _why_not(d), deletion_id=d.id, status_now=str(d.status))
         self._refuse_protected(d)
         return d
+
+    def _overrule_uses(self, req: webob.Request, checked: Deletion, reason: str, used: list[str]) -> None:
+        """Record that resources are deleted although other projects use them.
+
+        The uses that are on record now are overruled, and no others. The delete may harm projects of other domains. So
+        the requester must be allowed to force the deletion of every project.
+
+        :raises ApiError: 400 for a resource that is not left because of such a use; 403; 409
+        """
+        if not self._context.enforcer.may(req.context, policies.FORCE):
+            text = "only an admin of the whole cloud may have deleted what other projects use"
+            raise ApiError(403, "forbidden", text)
+        for _ in range(TRIES):
+            d = self._forcible(req, checked.project_id)
+            context = req.context
+            now = self._context.store.load(d.id)[2]
+            new = Force(reason, (), now, d.attempt, d.round, context.user_id or "", context.user_name or "",
+                        context.request_id, abandons=False)  # fmt: skip
+            uses = [UseDecision(one, self._users(d, one), new.who) for one in dict.fromkeys(used)]
+            if all(set(use.by) <= force.decided_uses(d).get(use.of, frozenset()) for use in uses):
+                return
+            after = force.with_decisions(d, dataclasses.replace(new, uses=tuple(uses)))
+            after = dataclasses.replace(after, retry_now_at=now, wake_at=now, updated_at=now)
+            named = "; ".join(f"{use.of}: {', '.join(f'{type_} {id_}' for type_, id_ in use.by)}" for use in uses)
+            text = f"{new}: deleted although other projects use it: {named}"
+            data = {"reason": reason, "types": [], "although_used": [use.to_dict() for use in uses]}
+            event = user_event(req, EventType.DELETION_FORCED, text, data)
+            event = with_rank(self._context.enforcer, context, event, d)
+            try:
+                self._context.store.save(d, after, [], [event])
+            except storage.Conflict:
+                continue
+            LOG.warning("%s", text)
+            self._cast(d.id)
+            return
+        raise changes_too_fast()
+
+    def _users(self, d: Deletion, used: str) -> tuple[tuple[str, str], ...]:
+        """Return the type and the id of each resource of other projects that a leftover names as its user.
+
+        :raises ApiError: 400 there is no such leftover, or it does not name all of them
+        """
+        name, _, id_ = used.partition(":")
+        service, _, type_ = name.rpartition(".")
+        rows = self._context.store.leftovers(
+            d.id, 10, None, {Reason.FOREIGN}, service=service, type=type_, resource_id=id_
+        )
+        found = dict.fromkeys((b["type"], b["id"]) for row in rows for b in row.leftover.blocked_by)
+        if not found:
+            text = f"has {used}, which is not left because another project uses it (reason foreign)"
+            raise schemas.invalid_field("although_used", text)
+        if any(len(row.leftover.blocked_by) >= MOST_BLOCKERS for row in rows):
+            text = f"has {used}, which has more users than a leftover names: end some of these uses first"
+            raise schemas.invalid_field("although_used", text)
+        return tuple(found)
 
     @staticmethod
     def _before(req: webob.Request, d: Deletion, reason: str) -> set[str] | None:
@@ -131,7 +192,7 @@ class Forcing(DeletionHandlers):
                 return
             context = req.context
             who = (context.user_id or "", context.user_name or "", context.request_id)
-            asked = Force(reason, types, now, d.attempt, d.round, *who)
+            asked = Force(reason, types, now, d.attempt, d.round, *who, uses=force.decisions(d))
             after = dataclasses.replace(d, forced=asked, progress_at=now, wake_at=now, updated_at=now)
             # This force tries again what an earlier force abandoned.
             anew = [s for s in steps if s.abandoned or s.unseen or s.forcing]

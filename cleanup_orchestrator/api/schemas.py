@@ -109,6 +109,8 @@ def _query(
 
 #: A resource type of a service: ``block-storage.volume``.
 TYPE_NAME = {"type": "string", "maxLength": 255, "pattern": rf"^[a-z0-9-]+\.[a-z0-9_]+{_END}"}
+#: A resource of a type.
+USED = {"type": "string", "maxLength": 800, "pattern": rf"^[a-z0-9-]+\.[a-z0-9_]+:[^\x00-\x1f]+{_END}"}
 
 NOTHING = _query()
 NO_BODY = _body()
@@ -195,6 +197,11 @@ FORCE_BODY = _body(
     types=_about(
         {"type": ["array", "null"], "maxItems": 200, "items": TYPE_NAME},
         "The types whose forced delete is used. Absent or ``null``: all that may be used.",
+    ),
+    although_used=_about(
+        {"type": "array", "minItems": 1, "maxItems": 50, "items": USED},
+        "Resources of the project that are deleted although other projects use them, each as ``service.type:id``. "
+        "Nothing is abandoned then. Only the uses that its leftover names are overruled.",
     ),
 )
 LIST_QUERY = _query(

@@ -382,20 +382,25 @@ def leftover(
         "size": one.size,
         "reason": str(one.reason),
         "message": waiting or one.message,
-        "remedy": _remedy(row, d, behind),
+        "remedy": _remedy(row, d, behind, blocked_by),
         "abandoned": one.abandoned,
         "owner": one.owner or None,
         "blocked_by": list(blocked_by),
     }
 
 
-def _remedy(row: LeftoverRow, d: Deletion, behind: Mapping[messages.Place, Sequence[str]] | None) -> str:
+def _remedy(
+    row: LeftoverRow,
+    d: Deletion,
+    behind: Mapping[messages.Place, Sequence[str]] | None,
+    blocked_by: Sequence[Mapping[str, Any]],
+) -> str:
     """Return what a person can do about a leftover."""
     one, reason = row.leftover, messages.reason_now(d, row.leftover.reason)
     if one.remedy and (one.abandoned or one.reason is Reason.PROJECT_GONE):
         return one.remedy
     known = "" if force.works(d) else one.remedy  # under force, it says how an abandoned resource is removed
-    subject = Subject(d.id, d.project_id, row.service, row.type, one.id)
+    subject = Subject(d.id, d.project_id, row.service, row.type, one.id, _owners(d, blocked_by))
     if one.reason is Reason.PRESENT and reason == Reason.QUEUED:
         stopped = None if behind is None else behind.get((row.region, row.service, row.type), ())
         if stopped:
@@ -404,6 +409,19 @@ def _remedy(row: LeftoverRow, d: Deletion, behind: Mapping[messages.Place, Seque
     elif one.reason is Reason.IN_USE and not one.blocked_by:
         known = known or UNNAMED
     return remedy(reason, subject, known)
+
+
+def _owners(d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> str:
+    """Return the other projects whose resources block a delete, as the requester may see them."""
+    others = (each for each in blocked_by if each["project_id"] != d.project_id)
+    named = dict.fromkeys(
+        f"project {each['project_name'] or 'of an unknown name'} ({each['project_id']})" if each["project_id"] else ""
+        for each in others
+    )
+    return ", ".join(list(filter(None, named))[:_MOST_OWNERS])
+
+
+_MOST_OWNERS = 3  #: projects that a remedy names at most; ``blocked_by`` has all
 
 
 def event(row: Any, readable: Collection[str]) -> dict[str, Any]:

@@ -123,8 +123,24 @@ class Approval:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UseDecision:
+    """An admin's decision, for one attempt, that a resource is deleted although others use it.
+
+    It is about the uses that were on record at that time, and no others.
+    """
+
+    of: str  #: the resource of the project: ``service.type:id``
+    by: tuple[tuple[str, str], ...]  #: (type, id) of each resource of others that uses it
+    who: str  #: the admin, and why
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values for JSON."""
+        return {"of": self.of, "by": [list(each) for each in self.by], "who": self.who}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Force:
-    """An admin's decision, for one attempt, to abandon what cannot be deleted."""
+    """An admin's decision, for one attempt, to abandon what cannot be deleted, or to overrule uses."""
 
     reason: str
     types: tuple[str, ...]  #: ``service.type`` names whose declared force may be used
@@ -134,14 +150,22 @@ class Force:
     user_id: str = ""  #: the admin who asked for it
     user_name: str = ""
     request_id: str = ""  #: of the API call that recorded it
+    uses: tuple[UseDecision, ...] = ()
+    abandons: bool = True  #: false: only ``uses`` were decided, and the deletion goes on as without force
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values for JSON, with the time as text."""
-        return dataclasses.asdict(self) | {"types": list(self.types), "at": self.at.isoformat()}
+        uses = [use.to_dict() for use in self.uses]
+        return dataclasses.asdict(self) | {"types": list(self.types), "at": self.at.isoformat(), "uses": uses}
+
+    @property
+    def who(self) -> str:
+        """Say for people who decided it, and why."""
+        return f"{self.user_name or self.user_id or 'an unknown user'} ({self.reason})"
 
     def __str__(self) -> str:
         """Say for people who asked for force, and why."""
-        return f"by force of {self.user_name or self.user_id or 'an unknown user'} ({self.reason})"
+        return f"by force of {self.who}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

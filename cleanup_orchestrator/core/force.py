@@ -11,17 +11,45 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
-from cleanup_orchestrator.core.deletion import Deletion, Force, Status
+from cleanup_orchestrator.core.deletion import Deletion, Force, Status, UseDecision
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult
 
 
-def asked(deletion: Deletion) -> Force | None:
-    """Return the force of the present attempt. A cancel withdraws it."""
+def _of_attempt(deletion: Deletion) -> Force | None:
+    """Return what admins decided for the present attempt. A cancel withdraws it."""
     force = deletion.forced
     if force is None or force.attempt != deletion.attempt or deletion.status in (Status.CANCELLING, Status.CANCELLED):
         return None
     return force
+
+
+def asked(deletion: Deletion) -> Force | None:
+    """Return the force of the present attempt, by which the deletion abandons what it cannot delete."""
+    force = _of_attempt(deletion)
+    return force if force is not None and force.abandons else None
+
+
+def decisions(deletion: Deletion) -> tuple[UseDecision, ...]:
+    """Return which resources are deleted although others use them, as admins decided for the present attempt."""
+    force = _of_attempt(deletion)
+    return force.uses if force is not None else ()
+
+
+def decided_uses(deletion: Deletion) -> dict[str, frozenset[tuple[str, str]]]:
+    """Return, by resource, the (type, id) of each user that does not prevent its delete."""
+    found: dict[str, frozenset[tuple[str, str]]] = {}
+    for use in decisions(deletion):
+        found[use.of] = found.get(use.of, frozenset()) | frozenset(use.by)
+    return found
+
+
+def with_decisions(deletion: Deletion, asked_now: Force) -> Deletion:
+    """Return a deletion with further decisions about uses. Those of the attempt, and its force, stay."""
+    before = _of_attempt(deletion)
+    if before is not None:
+        asked_now = dataclasses.replace(before, uses=(*before.uses, *asked_now.uses))
+    return dataclasses.replace(deletion, forced=asked_now)
 
 
 def pending(deletion: Deletion) -> bool:

@@ -40,6 +40,7 @@ class EventType(StrEnum):
     RESOURCE_DELETING = "resource.deleting"
     RESOURCE_FORCING = "resource.forcing"
     RESOURCE_STOPPED = "resource.stopped"
+    RESOURCE_USE_OVERRULED = "resource.use_overruled"
     ROUND_OPENED = "round.opened"
     SURVEY_DROPPED = "survey.dropped"
     WAIVER_ENDED = "waiver.ended"

@@ -114,7 +114,7 @@ _CONTINUES = (
 )
 _RETRY = "'openstack project deletion retry {deletion}' makes the deletion try at once"
 _LEFTOVERS = "openstack project deletion leftovers --long --type {type}"
-_FORCE = "'openstack project deletion force --type {type} --reason WHY {deletion}'"
+_FORCE = "'openstack project deletion force --type {type} --reason WHY {project}'"
 _GIVE_UP = f"an admin gives it up: {_FORCE}; then it stays without a project"
 _WAIVE = (
     "'openstack project deletion waiver create {service} --project {project} --days 30 --reason WHY' (an admin): then "
@@ -229,6 +229,7 @@ class Subject:
     service: str = ""
     type: str = ""
     id: str = ""  #: of the resource
+    owner: str = ""  #: who uses the resource: the project, as far as the reader may know
 
     def fill(self, template: str, **more: str) -> str:
         """Return a template with the values of this subject in place of its fields.
@@ -241,6 +242,7 @@ class Subject:
             "service": self.service or "the service",
             "type": f"{self.service}.{self.type}" if self.type else "TYPE",
             "id": self.id or "ID",
+            "owner": self.owner or "another project",
             **more,
         }
         return re.sub(r"\{(\w+)\}", lambda field: values.get(field[1], field[0]), template)

@@ -139,6 +139,9 @@ class Step:
 MOST_MESSAGE = 8192
 
 
+MOST_BLOCKERS = 50  #: the most resources that one leftover names as blocking it; the report is for people
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leftover:
     """A resource that is still there, and why."""

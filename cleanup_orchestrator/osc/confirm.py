@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from openstack import exceptions as sdk_exceptions
@@ -129,8 +129,14 @@ def _found(plan: Mapping[str, Any] | None, plan_id: str | None, dry_run: str) ->
     return lines
 
 
-def of_force(client: Proxy, project: str, project_id: str) -> list[str]:
-    """Return what the force of a project's deletion gives up, as far as it is known."""
+def of_force(client: Proxy, project: str, project_id: str, although_used: Iterable[str] = ()) -> list[str]:
+    """Return what the force of a project's deletion gives up, or harms, as far as it is known."""
+    if although_used:
+        named = _list([one_line(each) for each in although_used])
+        return [
+            f"The deletion of project {_label(project, project_id)} will delete these resources although other "
+            f"projects use them, and will harm those projects as the leftovers say: {named}"
+        ]
     lines = [
         f"The deletion of project {_label(project, project_id)} will abandon what it cannot delete. Abandoned "
         "resources stay in the cloud without a project, and the project is deleted."

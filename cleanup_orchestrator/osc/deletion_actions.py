@@ -95,6 +95,9 @@ class ForceDeletion(request.Requesting):
       Delete only volumes by force, and abandon all other stuck resources:
         openstack project deletion force --type block-storage.volume --reason "ticket 4711" demo
 
+      Delete a port although a floating IP of another project uses it, and abandon nothing:
+        openstack project deletion force --although-used network.port:PORT --reason "ticket 4711" demo
+
     At a terminal the command says what will be abandoned, and asks. --yes skips the question. Without a terminal
     there is none. First read the blockers with 'openstack project deletion show'. Afterwards 'openstack project
     deletion leftovers --abandoned --long' lists the abandoned resources with their remedies. A cancel withdraws the
@@ -120,6 +123,13 @@ class ForceDeletion(request.Requesting):
         types.add_argument(
             "--no-type", action="store_true", help="Delete no type by force: only abandon what cannot be deleted"
         )
+        types.add_argument(
+            "--although-used",
+            metavar="<service.type:id>",
+            action="append",
+            help="Abandon nothing, and delete this resource of the project although other projects use it, which the "
+            "delete harms (can be repeated). The leftovers name these uses. Any other use keeps the resource",
+        )
         parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         request.add_wait_options(parser, "the project is gone")
         return parser
@@ -132,10 +142,11 @@ class ForceDeletion(request.Requesting):
         def force(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.project_domain)
             if confirm.needed(parsed_args.yes):
-                lost = confirm.of_force(self.client, project, project_id)
+                lost = confirm.of_force(self.client, project, project_id, parsed_args.although_used or ())
                 confirm.ask(lost, "Force?", "not confirmed, so not forced")
             types = [] if parsed_args.no_type else parsed_args.type
-            return self.client.force_deletion(project_id, parsed_args.reason, types)
+            used = parsed_args.although_used or ()
+            return self.client.force_deletion(project_id, parsed_args.reason, types, used)
 
         return self.request_all(
             [parsed_args.project], force, "Cannot force the deletion of project", wait.deleted, parsed_args

@@ -80,8 +80,8 @@ REFUSED = "is refused by the service"
 class Use:
     """How resources of other projects may depend on a resource of a type, so that its delete harms them.
 
-    The delete of a resource of which a use is found is refused. Neither force nor an approval changes this;
-    ``[protection] ignored_uses`` does.
+    The delete of a resource of which a use is found is refused. ``[protection] ignored_uses`` changes this for all
+    deletions, and an admin's decision about the named users of one resource changes it for one deletion.
     """
 
     by: tuple[str, ...]  #: what depends on it, by full name: ``network.port_forwarding``
@@ -93,6 +93,8 @@ class Use:
     #: ``[protection] lien_types``. So a plan says what a cascade would refuse. It makes few calls, and leaves out what
     #: a cascade deletes before. ``None``: the same as ``find``.
     foresee: FindsUses | None = None
+    #: The call by which a use ends, to be copied: a template as in ``plugins.endings``, which has those of known users.
+    ends: str = ""
     option: str = ""  #: the option of the service under which the resource is deleted all the same
     #: Why it is not looked for, as a sentence without a full stop. The resource is deleted although others may use it.
     unseen: str = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -114,6 +114,47 @@ def without_service_ports(connection: Connection, project: ProjectDefinition, po
                 continue
             staying += 1
         yield port
+
+
+#: What of the project makes ports in projects of its service: by how these ports are known, the list of it.
+_MAKERS: tuple[tuple[re.Pattern[str], str, str, str, Mapping[str, str]], ...] = (
+    (re.compile(r"octavia"), "load-balancer", "/lbaas/loadbalancers", "loadbalancers", {}),
+    (re.compile(r"manila:"), "shared-file-system", "/share-networks/detail", "share_networks", {"all_tenants": "1"}),
+)
+
+
+def without_ports_that_go(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
+    """Yield the ports that stay when the project is deleted, for a plan.
+
+    A service deletes its port with the resource that it was made for. If the project has no such resource any more, the
+    port has leaked: a cascade is refused because of it, and so a plan names it. Trove shows instances to their project
+    alone, so its ports count as those of the project's instances.
+    """
+    ports = list(ports)
+    made = _made_by(ports)
+    has = {maker: _has_any(connection, project, maker) for maker in set(made.values())}
+    leaked = {id_ for id_, maker in made.items() if not has[maker]}
+    staying = {str(port["id"]) for port in without_service_ports(connection, project, ports)}
+    yield from (port for port in ports if str(port["id"]) in staying | leaked)
+
+
+def _made_by(ports: Iterable[Row]) -> dict[str, int]:
+    """Return the index in ``_MAKERS`` by the id of each port that a service made by its owner or its name."""
+    found = {}
+    for port in ports:
+        owner, name = str(port.get("device_owner") or "").lower(), str(port.get("name") or "")
+        for number, (pattern, *_) in enumerate(_MAKERS):
+            if pattern.match(owner) or (pattern.match(name) and _SERVICE_PORT.match(name)):
+                found[str(port["id"])] = number
+    return found
+
+
+def _has_any(connection: Connection, project: ProjectDefinition, maker: int) -> bool:
+    _pattern, service, path, key, query = _MAKERS[maker]
+    if not in_catalog(connection, service):
+        return False
+    listing = Rest(service, path, key=key, query={**query, "project_id": project.id, "limit": 1})
+    return any(owner_of(row) == project.id for row in listing.rows(connection, project))
 
 
 def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:

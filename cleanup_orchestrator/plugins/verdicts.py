@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import MOST_BLOCKERS as MOST_BLOCKERS
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Resource, Verdict
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 #: Types that create resources in other services for the project. While one exists, it recreates what is deleted, or
 #: fails because it is gone. In ``Service.after`` and ``ResourceType.after``.
 CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
-
-MOST_BLOCKERS = 50  #: the most resources that one verdict names; the report is for people
 
 #: A resource that blocks a delete: ``{"type", "id", "owner"}``, and ``name`` if it has one.
 Blocker = Mapping[str, str]

@@ -214,13 +214,21 @@ class Proxy(proxy.Proxy):
         return self._one(Deletion, "POST", f"/deletions/{_path(deletion_id)}/cancel")
 
     def force_deletion(
-        self, project_id: str | resource.Resource, reason: str, types: Iterable[str] | None = None
+        self,
+        project_id: str | resource.Resource,
+        reason: str,
+        types: Iterable[str] | None = None,
+        although_used: Iterable[str] = (),
     ) -> Deletion:
         """Let the deletion of a project abandon what it cannot delete.
 
         :param types: the types to delete by force first; ``None``: all types that can be forced
+        :param although_used: resources, each as ``service.type:id``, to delete although other projects use them.
+            Nothing is abandoned then
         """
-        body = {"reason": reason} | ({} if types is None else {"types": list(types)})
+        body: dict[str, object] = {"reason": reason} | ({} if types is None else {"types": list(types)})
+        if used := list(although_used):
+            body["although_used"] = used
         return self._one(Deletion, "DELETE", f"/projects/{_path(project_id)}/force", json=body)
 
     def approve_deletion(self, deletion_id: str | Deletion, reason: str) -> Deletion:

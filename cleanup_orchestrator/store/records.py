@@ -22,6 +22,7 @@ from cleanup_orchestrator.core.deletion import (
     RoundPurpose,
     Status,
     Tally,
+    UseDecision,
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
@@ -143,7 +144,11 @@ def _parsed(name: str, value: Any) -> Any:
 
 def _force(stored: Mapping[str, Any]) -> Force:
     at = datetime.datetime.fromisoformat(stored["at"])
-    return Force(**{**stored, "types": tuple(stored["types"]), "at": at})
+    uses = tuple(
+        UseDecision(each["of"], tuple((type_, id_) for type_, id_ in each["by"]), each["who"])
+        for each in stored.get("uses", ())
+    )
+    return Force(**{**stored, "types": tuple(stored["types"]), "at": at, "uses": uses})
 
 
 def leftover(row: Row[Any]) -> Leftover:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status, UseDecision
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
@@ -207,3 +207,49 @@ def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):
     else:
         with pytest.raises(WriteRefused):
             only_on_nothing("DELETE", url)
+
+
+# ------------------------------------------------------------------------------- uses by others that an admin overrules
+USER = {"type": "compute.server", "id": "s1", "owner": "them"}
+
+
+def used(_connection, _project, images):
+    """Find that a server of another project uses each image."""
+    return {one.id: base.Verdict(Reason.FOREIGN, "another project's server uses it", (USER,)) for one in images}
+
+
+def test_a_decision_on_the_use_of_one_resource_deletes_it_and_no_other(emulated, tmp_path):
+    project, bystander = emulated.projects[0], emulated.bystanders[0]
+    for _ in range(2):
+        emulated.state.add("RegionOne", IMAGE, project)
+    theirs = left(emulated, bystander)
+    orchestrator = Orchestrator(emulated, tmp_path, force={"attempts": 2, "patience": 2})
+    use = base.Use(("compute.server",), "leaves the server without its image", used)
+    orchestrator.parts.registry = with_type(IMAGE, used_by=(use,), protect=())
+    orchestrator.parts.registry.register_options(orchestrator.parts.conf)
+    with orchestrator:
+        deletion_id = stuck(orchestrator, emulated, project)
+        before = left(emulated, project)
+        chosen = min(before)
+        [row] = orchestrator.store.leftovers(deletion_id, 1, None, {Reason.FOREIGN}, resource_id=chosen)
+        call = f"force --although-used {IMAGE}:{chosen}"
+        assert "openstack server delete s1" in row.leftover.remedy and call in row.leftover.remedy
+
+        def decided(d):
+            now, by = orchestrator.store.now(), ((USER["type"], USER["id"]),)
+            uses = (UseDecision(f"{IMAGE}:{chosen}", by, "alice (ticket 4711)"),)
+            asked = Force("ticket 4711", (), now, d.attempt, d.round, "u1", "alice", uses=uses, abandons=False)
+            return dataclasses.replace(d, forced=asked, retry_now_at=now)
+
+        change(orchestrator.store, deletion_id, decided, [Event("deletion.forced", "x")])
+        orchestrator.parts.bus.deletion(deletion_id)
+        wait("the image is deleted", lambda: chosen not in left(emulated, project), LONG)
+        assert left(emulated, project) == before - {chosen}
+        assert left(emulated, bystander) == theirs
+        events = [each.event for each in orchestrator.store.events(deletion_id, 1000)]
+        told = [each for each in events if each.type == "resource.use_overruled"]
+        assert told and all(each.data["resources"][0]["id"] == chosen for each in told)
+        assert all(each.data["users"] == [{"type": "compute.server", "id": "s1"}] for each in told)
+        assert all("alice (ticket 4711)" in each.message for each in told)
+        assert orchestrator.store.get(deletion_id).status is Status.DELETING, "nothing is abandoned"
+        assert not [each for each in events if each.type.startswith("force.")]

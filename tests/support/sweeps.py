@@ -34,6 +34,8 @@ def inventory(
     """
     context, more = _split(values)
     sweep = SweepContext(type_, connection, project, **context)
+    if foresee:
+        more["remark"] = uses.may_refuse(sweep)
     return listing.inventory(sweep, find_users=functools.partial(uses.foreseen, sweep) if foresee else None, **more)
 
 

@@ -244,7 +244,11 @@ def groups_of_servers(connection: Connection, project: ProjectDefinition, left: 
 
 _USED_BY = (
     Use((f"{SERVICE_TYPE}.volume",), "deletes the volume", OneByOne(_foreign_volumes)),
-    Use((f"{SERVICE_TYPE}.snapshot", f"{SERVICE_TYPE}.group_snapshot", "compute.server"), REFUSED),
+    Use(
+        (f"{SERVICE_TYPE}.snapshot", f"{SERVICE_TYPE}.group_snapshot", "compute.server"),
+        REFUSED,
+        foresee=OneByOne(explain_group),
+    ),
 )
 _FRESH = "the token is scoped into the project, and Cinder shows nothing else"
 _RESET_GROUP = "cinder --os-volume-api-version 3.20 group-reset-state --state error {{id}}"

@@ -47,6 +47,10 @@ def release_firewall_ports(connection: Connection, project: ProjectDefinition, r
         connection.network.update_firewall_group(resource.id, ports=[])
 
 
+_GROUPS_OF_POLICY = explain_by_rows(
+    "firewall_group", "firewall_groups", "ingress_firewall_policy_id", "egress_firewall_policy_id"
+)
+_POLICIES_OF_RULE = explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules")
 _ON_PORTS = (Use(("network.port",), "removes the rules from the port", OneByOne(check_firewall_group)),)
 
 FIREWALL = (
@@ -72,15 +76,10 @@ FIREWALL = (
         "firewall_policies",
         DEFAULT_FIREWALL_POLICIES,
         defaults=False,
-        used_by=(Use(("network.firewall_group",), REFUSED),),
+        used_by=(Use(("network.firewall_group",), REFUSED, foresee=OneByOne(_GROUPS_OF_POLICY)),),
         available=extension("fwaas_v2"),
         protect=(shared,),
-        explain=explain_by_rows(
-            "firewall_group",
-            "firewall_groups",
-            "ingress_firewall_policy_id",
-            "egress_firewall_policy_id",
-        ),
+        explain=_GROUPS_OF_POLICY,
         after=("firewall_group",),
         needed_by=(("firewall_group", refused_in_use),),
         created="created_at",
@@ -92,10 +91,10 @@ FIREWALL = (
         "firewall_rules",
         DEFAULT_FIREWALL_RULES,
         defaults=False,
-        used_by=(Use(("network.firewall_policy",), REFUSED),),
+        used_by=(Use(("network.firewall_policy",), REFUSED, foresee=OneByOne(_POLICIES_OF_RULE)),),
         available=extension("fwaas_v2"),
         protect=(shared,),
-        explain=explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules"),
+        explain=_POLICIES_OF_RULE,
         after=("firewall_policy",),
         needed_by=(("firewall_policy", refused_in_use),),
         created="created_at",

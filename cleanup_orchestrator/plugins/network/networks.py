@@ -43,7 +43,7 @@ from cleanup_orchestrator.plugins.neutron import (
     extension_aliases,
     owner_of,
     row_blocker,
-    without_service_ports,
+    without_ports_that_go,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def foresee_network(connection: Connection, project: ProjectDefinition, resource
     """Name the ports of others on a network."""
     ports = [p for p in list_rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
     using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS and owner_of(p) != project.id]
-    staying = without_service_ports(connection, project, using)
+    staying = without_ports_that_go(connection, project, using)
     return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in staying])
 
 
@@ -134,7 +134,7 @@ def foresee_subnet(connection: Connection, project: ProjectDefinition, resource:
     using = [p for p in _ports_in(connection, resource) if owner_of(p) != project.id]
     if resource.data.get(ON_OWN_NETWORK):
         using = [p for p in using if p.get("device_owner") not in NETWORK_PORTS]
-    staying = without_service_ports(connection, project, using)
+    staying = without_ports_that_go(connection, project, using)
     return verdict_naming(project, _ADDRESSES, [_port_blocker(connection, port) for port in staying])
 
 

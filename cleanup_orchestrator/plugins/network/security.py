@@ -40,7 +40,7 @@ from cleanup_orchestrator.plugins.neutron import (
     owner_of,
     row_blocker,
     rows_with,
-    without_service_ports,
+    without_ports_that_go,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def explain_security_group(connection: Connection, project: ProjectDefinition, r
 
 def foresee_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports of others that use a group."""
-    using = without_service_ports(connection, project, _ports_using(connection, resource))
+    using = without_ports_that_go(connection, project, _ports_using(connection, resource))
     return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
 
 

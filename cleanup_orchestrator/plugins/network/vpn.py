@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cleanup_orchestrator.plugins.base import REFUSED, Use, Verdict, refused_in_use
+from cleanup_orchestrator.plugins.base import REFUSED, OneByOne, Use, Verdict, refused_in_use
 from cleanup_orchestrator.plugins.network.common import explain_by_rows, extension, simple_type
 
 
@@ -12,7 +12,10 @@ def _connections(*attributes: str) -> Callable[..., Verdict | None]:
     return explain_by_rows("vpn_ipsec_site_connection", "vpn_ipsec_site_connections", *attributes)
 
 
-_BY_CONNECTIONS = (Use(("network.vpn_ipsec_site_connection",), REFUSED),)
+def _by_connections(*attributes: str) -> tuple[Use]:
+    foresee = OneByOne(_connections(*attributes))
+    return (Use(("network.vpn_ipsec_site_connection",), REFUSED, foresee=foresee),)
+
 
 VPN = (
     simple_type(
@@ -25,7 +28,7 @@ VPN = (
     simple_type(
         "vpn_service",
         "vpn_services",
-        used_by=_BY_CONNECTIONS,
+        used_by=_by_connections("vpnservice_id"),
         available=extension("vpnaas"),
         explain=_connections("vpnservice_id"),
         after=("vpn_ipsec_site_connection",),
@@ -35,7 +38,7 @@ VPN = (
     simple_type(
         "vpn_endpoint_group",
         "vpn_endpoint_groups",
-        used_by=_BY_CONNECTIONS,
+        used_by=_by_connections("local_ep_group_id", "peer_ep_group_id"),
         available=extension("vpn-endpoint-groups"),
         explain=_connections("local_ep_group_id", "peer_ep_group_id"),
         after=("vpn_ipsec_site_connection",),
@@ -46,7 +49,7 @@ VPN = (
     simple_type(
         "vpn_ike_policy",
         "vpn_ike_policies",
-        used_by=_BY_CONNECTIONS,
+        used_by=_by_connections("ikepolicy_id"),
         available=extension("vpnaas"),
         explain=_connections("ikepolicy_id"),
         after=("vpn_ipsec_site_connection",),
@@ -56,7 +59,7 @@ VPN = (
     simple_type(
         "vpn_ipsec_policy",
         "vpn_ipsec_policies",
-        used_by=_BY_CONNECTIONS,
+        used_by=_by_connections("ipsecpolicy_id"),
         available=extension("vpnaas"),
         explain=_connections("ipsecpolicy_id"),
         after=("vpn_ipsec_site_connection",),

@@ -138,7 +138,13 @@ SHARE_GROUP = simple_type(
     "share_groups",
     "share_group",
     prepare=(reset_to_error("/share-groups"),),
-    used_by=(Use(("shared-file-system.share", "shared-file-system.group_snapshot"), REFUSED),),
+    used_by=(
+        Use(
+            ("shared-file-system.share", "shared-file-system.group_snapshot"),
+            REFUSED,
+            foresee=OneByOne(_members),
+        ),
+    ),
     remedies=remedies("share group"),
     force=force_group,
     by_hand="as an admin, once it has no shares and no snapshots: openstack share group set --status error {id}, then "

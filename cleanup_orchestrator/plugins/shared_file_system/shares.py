@@ -125,6 +125,21 @@ def explain_share(connection: Connection, project: ProjectDefinition, share: Res
     Locks, snapshots, replicas and backups depend on a share.
     """
     row = _SHARE.row(connection, project, share)
+    blockers = _locks_and_snapshots(connection, project, share)
+    blockers += [row_blocker("replica", each, project.id) for each in _spare_replicas(connection, project, row)]
+    if since(BACKUPS)(connection, project):
+        blockers += [row_blocker("backup", each, project.id) for each in _backups_of(connection, project, row)]
+    if verdict := verdict_naming(project, "it is held by", blockers):
+        return verdict
+    return wrong_status(row) if row.get("status") not in ("available", "error", "inactive") else None
+
+
+def foresee_share(connection: Connection, project: ProjectDefinition, share: Resource) -> Verdict | None:
+    """Name the locks and snapshots of others that depend on a share."""
+    return verdict_naming(project, "it is held by", _locks_and_snapshots(connection, project, share))
+
+
+def _locks_and_snapshots(connection: Connection, project: ProjectDefinition, share: Resource) -> list[dict[str, str]]:
     blockers: list[dict[str, str]] = []
     if since(LOCKS)(connection, project):
         locks = paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", resource_id=share.id)
@@ -132,13 +147,8 @@ def explain_share(connection: Connection, project: ProjectDefinition, share: Res
             if lock.get("resource_action") == "delete":
                 blockers.append(row_blocker("resource_lock", lock))
     snapshots = paged_list("/snapshots/detail", "snapshots", all_tenants="1", share_id=share.id)
-    blockers += [row_blocker("snapshot", each) for each in snapshots.rows(connection, project)]
-    blockers += [row_blocker("replica", each, project.id) for each in _spare_replicas(connection, project, row)]
-    if since(BACKUPS)(connection, project):
-        blockers += [row_blocker("backup", each, project.id) for each in _backups_of(connection, project, row)]
-    if verdict := verdict_naming(project, "it is held by", blockers):
-        return verdict
-    return wrong_status(row) if row.get("status") not in ("available", "error", "inactive") else None
+    found = (each for each in snapshots.rows(connection, project) if each.get("share_id") == share.id)
+    return blockers + [row_blocker("snapshot", each) for each in found]
 
 
 def _replicas_of(connection: Connection, project: ProjectDefinition, share: Row) -> list[Row]:
@@ -407,7 +417,11 @@ SHARE = simple_type(
             "takes the files from the client at that address, which an access rule names",
             OneByOne(clients_of_others),
         ),
-        Use(("shared-file-system.snapshot", "shared-file-system.resource_lock"), REFUSED),
+        Use(
+            ("shared-file-system.snapshot", "shared-file-system.resource_lock"),
+            REFUSED,
+            foresee=OneByOne(foresee_share),
+        ),
         Use(
             ("shared-file-system.access_rule",),
             "takes the files from the client",

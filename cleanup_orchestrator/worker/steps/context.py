@@ -14,7 +14,7 @@ from cleanup_orchestrator import errors
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
-from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core import force, plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Change, Event
@@ -269,6 +269,7 @@ class StepContext:
             self.step.name,
             self.deletion.selection,
             protection.ignored_uses(self.worker.conf),
+            force.decided_uses(self.deletion),
             functools.partial(self._other_type, project),
         )
 

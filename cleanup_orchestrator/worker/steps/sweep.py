@@ -21,7 +21,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
 from cleanup_orchestrator.worker.sweep import accepted, cycles, listing, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
@@ -127,6 +127,7 @@ class Sweep(StepRunner):
             each_kept=self.deletion.dry_run,
             # A plan says what a cascade would refuse to delete for the sake of other projects.
             find_users=functools.partial(uses.foreseen, sweep) if foresees else None,
+            remark=uses.may_refuse(sweep) if self.deletion.dry_run else "",
         )
         result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
         return self.with_lien(_with_doubt(sweep, result), complete=not found.more)
@@ -143,6 +144,7 @@ class Sweep(StepRunner):
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
         how = sweep_deleting.DeleteOptions(
             self.record_intent,
+            self.record_harm,
             options.parallel_deletes,
             seconds,
             self.step.attempt,
@@ -216,6 +218,25 @@ class Sweep(StepRunner):
             )
             if chunk
         ]
+        if not self.context.store.append_events(self.step, *events):
+            raise self.context.guard.refusal("DELETE")
+
+    def record_harm(self, resources: Sequence[tuple[Resource, Sequence[Verdict]]]) -> None:
+        """Write into the journal which resources are deleted although others use them, by whose decision, and the uses.
+
+        :raises Stopped: nothing may be deleted
+        """
+        said = {use.of: use.who for use in forcing.decisions(self.deletion)}
+        events = []
+        for resource, verdicts in resources:
+            users = [{"type": b["type"], "id": b["id"]} for verdict in verdicts for b in verdict.blocked_by]
+            # Users of what is deleted with it were decided on by the id of that.
+            by = said.get(f"{self.step.name}:{resource.id}") or ", ".join(dict.fromkeys(said.values()))
+            text = f"{self.step.name} {resource.id} is deleted although others use it, as {by} decided: "
+            text += "; ".join(verdict.message for verdict in verdicts)
+            text += ": " + ", ".join(f"{user['type']} {user['id']}" for user in users)
+            data = {**self.context.place, "resources": named([(resource.id, resource.name)]), "users": users}
+            events.append(Event(EventType.RESOURCE_USE_OVERRULED, text, self.worker.name, data))
         if not self.context.store.append_events(self.step, *events):
             raise self.context.guard.refusal("DELETE")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
@@ -60,6 +60,9 @@ class SweepContext:
     name: str = ""  #: the type's name with its service
     selection: Selection = EVERYTHING  #: of a deletion that keeps its project
     ignored_uses: frozenset[str] = frozenset()  #: of ``[protection] ignored_uses``
+    #: What an admin has decided for this deletion: by ``service.type:id``, the (type, id) of each user that does not
+    #: prevent the delete.
+    decided_uses: Mapping[str, frozenset[tuple[str, str]]] = dataclasses.field(default_factory=dict)
     find_type: FindsType = lambda _name: None  #: for ``ResourceType.contains``
 
     @property

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 #: Receives the resources that are about to be deleted, before the first call. Writes the intent into the journal.
 RecordIntent = Callable[[Sequence[Resource]], None]
 
+#: Receives resources that are deleted although others use them, each with what the uses were, before the first call.
+RecordHarm = Callable[[Sequence[tuple[Resource, Sequence[Verdict]]]], None]
+
 #: Resources that one sweep deletes at most. These are in memory as listed, with several kilobytes each; of all others
 #: only the leftover is.
 MOST_DELETED = 3000
@@ -70,6 +73,7 @@ class DeleteOptions:
     """How a sweep deletes."""
 
     record_intent: RecordIntent = lambda _resources: None
+    record_harm: RecordHarm = lambda _resources: None
     parallel: int = 8  #: delete calls at once
     seconds: float = math.inf  #: after which no further delete begins, counted from the end of the first listing
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
@@ -260,9 +264,12 @@ class _Attempt:
         for start in range(0, len(resources), CHUNK):
             if self._is_over():
                 break
-            chunk = self._without_used(resources[start : start + CHUNK], begin)
+            overruled: uses.Overruled = {}
+            chunk = self._without_used(resources[start : start + CHUNK], begin, overruled)
             if chunk:
                 self.options.record_intent(chunk)
+            if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:
+                self.options.record_harm(harmed)
             self.announced.update(resource.id for resource in chunk)
             deletes = begin(self._delete, chunk)
             for each in before:
@@ -271,16 +278,17 @@ class _Attempt:
         for each in before:
             each.result()
 
-    def _without_used(self, chunk: Sequence[Resource], begin: _Begin) -> Sequence[Resource]:
+    def _without_used(self, chunk: Sequence[Resource], begin: _Begin, overruled: uses.Overruled) -> Sequence[Resource]:
         """Return a chunk without what others use, which counts as tried and refused.
 
+        :param overruled: see :func:`uses.before_delete`
         :raises Stopped: the guard withholds the calls
         :raises WriteRefused: a hook made a write call
         """
         if not self.context.type.used_by and self.context.type.contains is None:
             return chunk
         used = uses.before_delete(
-            self.context, chunk, lambda call, parts: [future.result() for future in begin(call, parts)]
+            self.context, chunk, lambda call, parts: [future.result() for future in begin(call, parts)], overruled
         )
         self.refused.update(used)
         self.tried.update(used)

@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.plans import digest
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, UNNAMED, Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer, UnreadUse, classify
+from cleanup_orchestrator.plugins import endings
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep.calls import describe, is_available, list_available
 from cleanup_orchestrator.worker.sweep.context import SweepContext
@@ -57,18 +58,21 @@ def inventory(
     reason: Reason = Reason.PRESENT,
     each_kept: bool = False,
     find_users: FindsUsers | None = None,
+    remark: str = "",
 ) -> StepResult:
     """List what the project owns and change nothing.
 
     :param reason: reason of the resources that may be deleted
     :param each_kept: whether the result names each kept resource with the reason, for a plan
     :param find_users: see :func:`scan`
+    :param remark: what the message of each resource that may be deleted ends with
     """
     type_, project = context.type, context.project
     present: list[Leftover] = []
 
     def note(resource: Resource) -> None:
         said, size = describe(type_, project, resource), type_.size_of(resource.data)
+        said = "; ".join(filter(None, (said, remark)))
         remedy = type_.remedy_for(reason, project, resource)
         present.append(Leftover(resource.id, resource.name, reason, said, size=size, remedy=remedy))
 
@@ -214,7 +218,10 @@ def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
 
 def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
     """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
-    return verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
+    known = verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
+    if known or verdict.reason is not Reason.FOREIGN:
+        return known
+    return endings.remedy(context.name, context.type, context.project.id, verdict.blocked_by, resource)
 
 
 #: Reasons of deletes that do not end by themselves, beside which others may.

@@ -10,7 +10,17 @@ from typing import TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import FindsUses, OneByOne, Resource, Use, Verdict, exceptions, in_catalog
+from cleanup_orchestrator.plugins import endings
+from cleanup_orchestrator.plugins.base import (
+    MOST_BLOCKERS,
+    FindsUses,
+    OneByOne,
+    Resource,
+    Use,
+    Verdict,
+    exceptions,
+    in_catalog,
+)
 from cleanup_orchestrator.worker.sweep.calls import show
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
 
@@ -21,16 +31,21 @@ _OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
 _Verdicts: TypeAlias = "Mapping[str, Verdict]"
 _Part: TypeAlias = "Sequence[Resource]"
 _Hook: TypeAlias = "tuple[Use | None, FindsUses]"  # ``None``: the use of what is deleted with a resource
+#: Verdicts that do not count, because an admin has decided so, by the id of the resource that is deleted.
+Overruled: TypeAlias = "dict[str, list[Verdict]]"
 #: Makes a call for each of these parts of the resources, maybe several at once, and returns the results.
 Spread: TypeAlias = "Callable[[Callable[[_Part], _Verdicts], Iterable[_Part]], Iterable[_Verdicts]]"
 
 
-def before_delete(context: SweepContext, resources: Sequence[Resource], spread: Spread = map) -> dict[str, Verdict]:
+def before_delete(
+    context: SweepContext, resources: Sequence[Resource], spread: Spread = map, overruled: Overruled | None = None
+) -> dict[str, Verdict]:
     """Return a verdict, by id, on each resource that must not be deleted because it is used.
 
     If a use cannot be read, each resource that was asked about gets a verdict.
 
     :param spread: makes the calls for single resources
+    :param overruled: receives the verdicts that do not count, because an admin has decided so
     :raises Stopped: the guard withholds the calls
     :raises WriteRefused: a hook made a write call
     """
@@ -38,8 +53,24 @@ def before_delete(context: SweepContext, resources: Sequence[Resource], spread: 
     def unread(verdict: Verdict, part: _Part) -> _Verdicts:
         return {resource.id: verdict for resource in part}
 
+    overruled = {} if overruled is None else overruled
     hooks = [(use, use.find) for use in _uses(context) if use.find is not None]
-    return _found(context, resources, [*hooks, *_inside(context)], unread, spread)
+    found = _found(context, resources, [*hooks, *_inside(context, overruled)], overruled, unread, spread)
+    for id_ in overruled.keys() & found.keys():  # it is left all the same
+        del overruled[id_]
+    return found
+
+
+def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
+    """Whether an admin has decided that a resource is deleted although it is used as a verdict says.
+
+    The decision is about the users that the admin was shown. A user that is not among them, and a verdict that does not
+    name all users, keep the resource.
+    """
+    users = {(user.get("type", ""), user.get("id", "")) for user in verdict.blocked_by}
+    named_all = 0 < len(verdict.blocked_by) < MOST_BLOCKERS
+    decided = context.decided_uses.get(f"{context.name}:{id_}", frozenset())
+    return verdict.reason is Reason.FOREIGN and named_all and users <= decided
 
 
 def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:
@@ -70,11 +101,21 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
     def unread(verdict: Verdict, _part: _Part) -> _Verdicts:
         raise UnreadUse(verdict.message, verdict.reason, verdict.remedy)
 
-    return _of_others(_found(context, resources, [*_foreseeing(context), *_inside(context)], unread))
+    return _of_others(_found(context, resources, [*_foreseeing(context), *_inside(context, {})], {}, unread))
 
 
 def _of_others(found: _Verdicts) -> dict[str, Verdict]:
     return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
+
+
+def may_refuse(context: SweepContext) -> str:
+    """Return what a plan says of a resource of which its service alone knows whether others use it.
+
+    Empty: a plan looks for all uses for which the service refuses the delete.
+    """
+    unseen = [by for use in _uses(context) if not (use.find or use.foresee or use.unseen) for by in use.by]
+    named = ", ".join(dict.fromkeys(unseen))
+    return f"may be refused: its service decides, if another project's {named} uses it" if named else ""
 
 
 def _foreseeing(context: SweepContext) -> Iterator[_Hook]:
@@ -92,11 +133,13 @@ def _found(
     context: SweepContext,
     resources: Sequence[Resource],
     hooks: Iterable[_Hook],
+    overruled: Overruled,
     unread: Callable[[Verdict, _Part], _Verdicts] | None = None,
     spread: Spread = map,
 ) -> dict[str, Verdict]:
-    """Return the first verdict on each resource.
+    """Return the first verdict on each resource that counts.
 
+    :param overruled: receives those that do not
     :param unread: is called with the verdict on resources of which a use cannot be read; ``None``: the error is raised
     """
 
@@ -111,18 +154,29 @@ def _found(
             return unread(_unread(context, use, error), part)
 
     found: dict[str, Verdict] = {}
+
+    def note(verdicts: _Verdicts) -> None:
+        for id_, verdict in verdicts.items():
+            if _is_overruled(context, id_, verdict):
+                overruled.setdefault(id_, []).append(verdict)
+            else:
+                found[id_] = verdict
+
     for use, hook in hooks:
         rest = [resource for resource in resources if resource.id not in found]
         if isinstance(hook, OneByOne):
             for one in spread(functools.partial(ask, use, hook), [[resource] for resource in rest]):
-                found.update(one)
+                note(one)
         elif rest:
-            found.update(ask(use, hook, rest))
+            note(ask(use, hook, rest))
     return found
 
 
-def _inside(context: SweepContext) -> Iterator[_Hook]:
-    """Yield the hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``."""
+def _inside(context: SweepContext, overruled: Overruled) -> Iterator[_Hook]:
+    """Yield the hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``.
+
+    What an admin has decided about the whole holds for each of these.
+    """
     contains = context.type.contains
     if contains is None:
         return
@@ -134,7 +188,10 @@ def _inside(context: SweepContext) -> Iterator[_Hook]:
             ids[name].append(id_)
         for name, some in ids.items():
             other = context.find_type(name)
-            found = _of_other(context, other, some) if other is not None else {}
+            ignored: Overruled = {}
+            found = _of_other(context, whole, other, some, ignored) if other is not None else {}
+            for verdicts in ignored.values():
+                overruled.setdefault(whole.id, []).extend(verdicts)
             for id_, verdict in found.items():
                 return dataclasses.replace(verdict, message=f"it contains {name} {id_}: {verdict.message}")
         return None
@@ -142,14 +199,25 @@ def _inside(context: SweepContext) -> Iterator[_Hook]:
     yield None, OneByOne(check)
 
 
-def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> dict[str, Verdict]:
+def _of_other(
+    context: SweepContext, whole: Resource, other: OtherType, ids: Sequence[str], overruled: Overruled
+) -> dict[str, Verdict]:
     """Return verdicts on resources of another type: what protects or marks them, and what other projects use.
 
     What the project's own resources use is deleted with the whole. What is another project's is left out: the whole is
     deleted with a token that cannot delete it.
     """
     type_ = other.type
-    sweep = SweepContext(type_, other.connection, other.project, name=other.name, ignored_uses=context.ignored_uses)
+    name = f"{context.name}:{whole.id}"
+    decided = context.decided_uses.get(name, frozenset())
+    sweep = SweepContext(
+        type_,
+        other.connection,
+        other.project,
+        name=other.name,
+        ignored_uses=context.ignored_uses,
+        decided_uses={f"{other.name}:{id_}": decided for id_ in ids},
+    )
     hooks = list(_foreseeing(sweep))
     if not type_.protect and not hooks and not context.keep_marks.may_be_on(type_):
         return {}
@@ -170,5 +238,8 @@ def _of_other(context: SweepContext, other: OtherType, ids: Iterable[str]) -> di
         why = next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None)
         if why := why or context.keep_marks.why(type_, resource.data):
             found[id_] = Verdict(Reason.PROTECTED, why)
-    rest = [resource for resource in resources if resource.id not in found]
-    return found | _of_others(_found(sweep, rest, hooks))
+    rest = {resource.id: resource for resource in resources if resource.id not in found}
+    for id_, verdict in _of_others(_found(sweep, list(rest.values()), hooks, overruled)).items():
+        what = (other.name, type_, other.project.id, verdict.blocked_by, rest[id_], name)
+        found[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
+    return found

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 import sqlalchemy as sa
 
+from cleanup_orchestrator.core import force as decisions
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
@@ -322,3 +323,108 @@ def test_a_repetition_while_the_first_request_waits_for_a_worker_changes_nothing
     monkeypatch.setattr(site.bus, "force", slow)
     assert force(site).status == 202
     assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 1
+
+
+# ----------------------------------------------------------------------------------- uses by others that are overruled
+PORT = "network.port:po1"
+ALTHOUGH = {"reason": "ticket 4711", "although_used": [PORT]}
+F1, F2 = ("network.floating_ip", "f1"), ("network.floating_ip", "f2")
+
+
+def with_used_port(site, *users, reason=Reason.FOREIGN, **values):
+    """Return a cascade of p1 that has left a port which resources of others use."""
+    d = begun(site, **values)
+    step = Step("port", d.id, StepKind.SWEEP, "R1", "network", "port", round=3, attempt=1)
+    step = dataclasses.replace(step, state=StepState.RUNNING, fencing_token=1, lease_until=site.store.now())
+    with site.store.database.engine.begin() as connection:
+        connection.execute(tables.steps.insert(), [records.step_values(step)])
+    by = tuple({"type": type_, "id": id_, "owner": "them", "name": "192.0.2.1"} for type_, id_ in users)
+    remedy = "{owner} uses it: 'openstack floating ip unset --port f1'"
+    left = (
+        Leftover("po1", "web", reason, "it is used by another project's floating ip", by, remedy=remedy),
+        Leftover("po2", "", Reason.ERROR, "broken"),
+    )
+    assert site.store.finish(step, StepResult(Outcome.LEFTOVERS, leftovers=left, reason="foreign"), [])
+    return site.store.get(d.id)
+
+
+def test_an_admin_has_a_resource_deleted_although_others_use_it(site):
+    d = with_used_port(site, F1)
+    answer = force(site, ALTHOUGH)
+    assert (answer.status, answer.json["deletion"]["forced"]) == (202, None), "nothing is abandoned"
+    stored = site.store.get(d.id)
+    assert decisions.decided_uses(stored) == {PORT: {F1}}
+    assert (stored.progress_at, stored.round) == (d.progress_at, d.round)
+    assert stored.retry_now_at is not None and site.bus.casts[-1] == d.id
+    assert site.bus.asked == [], "no worker is asked for types that can be forced"
+    [event] = site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]
+    assert "admin (ticket 4711)" in event["message"] and "network.floating_ip f1" in event["message"]
+    used = {"of": PORT, "by": [list(F1)], "who": "admin (ticket 4711)"}
+    assert (event["actor"], event["data"]["although_used"]) == ("admin-id", [used])
+
+
+def test_a_decision_is_about_the_uses_on_record_and_a_repetition_changes_nothing(site):
+    d = with_used_port(site, F1)
+    for _ in range(2):
+        assert force(site, ALTHOUGH).status == 202
+    assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 1
+    assert decisions.decided_uses(site.store.get(d.id)) == {PORT: {F1}}
+    # Force keeps the decision.
+    assert force(site).json["deletion"]["forced"]["reason"] == GOOD["reason"]
+    assert decisions.decided_uses(site.store.get(d.id)) == {PORT: {F1}}
+
+
+@pytest.mark.parametrize(
+    ("reason", "users", "body", "field"),
+    [
+        (Reason.PROTECTED, [F1], ALTHOUGH, "although_used"),
+        (Reason.IN_USE, [F1], ALTHOUGH, "although_used"),
+        (Reason.OWNER_UNKNOWN, [F1], ALTHOUGH, "although_used"),
+        (Reason.FOREIGN, [], ALTHOUGH, "although_used"),
+        (Reason.FOREIGN, [("x.y", str(n)) for n in range(50)], ALTHOUGH, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "although_used": ["network.floating_ip:f1"]}, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "although_used": ["network.port:po2"]}, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "although_used": [PORT, "network.port:other"]}, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "although_used": ["network.port"]}, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "although_used": []}, "although_used"),
+        (Reason.FOREIGN, [F1], {**ALTHOUGH, "types": []}, "types"),
+        (Reason.FOREIGN, [F1], {"although_used": [PORT]}, "reason"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_only_named_uses_of_a_leftover_of_the_project_are_overruled(site, reason, users, body, field):
+    with_used_port(site, *users, reason=reason)
+    before = rows(site)
+    answer = force(site, body)
+    assert (answer.status, answer.error["field"]) == (400, field)
+    assert rows(site) == before
+
+
+@pytest.mark.parametrize("token", ["manager-token", "member-token", "other-manager-token"])
+def test_no_manager_overrules_a_use_also_where_managers_may_force(tmp_path, keystone, token):
+    """The delete may harm projects of other domains."""
+    (tmp_path / "policy.yaml").write_text(
+        '"cleanup:projects:force": "role:admin or role:manager and domain_id:%(target.project.domain_id)s"'
+    )
+    made = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    with_used_port(made, F1)
+    before = rows(made)
+    answer = force(made, ALTHOUGH, token=token)
+    assert answer.status in (403, 409) and rows(made) == before
+    assert force(made, ALTHOUGH).status == 202
+    made.close()
+
+
+def test_a_dry_run_overrules_nothing(site):
+    with_used_port(site, F1, dry_run=True)
+    assert force(site, ALTHOUGH).error["code"] == "not_forcible"
+
+
+def test_the_remedy_names_the_project_to_those_who_may_see_it(site):
+    d = with_used_port(site, F1)
+    shown = {
+        token: site.get(f"/v1/deletions/{d.id}/leftovers?reason=foreign", token=token).json["leftovers"][0]["remedy"]
+        for token in ("admin-token", "manager-token")
+    }
+    assert shown["admin-token"].startswith("project of an unknown name (them) uses it: 'openstack floating")
+    assert shown["manager-token"].startswith("another project uses it: 'openstack floating")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import force, transitions
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Force, Mode, Origin, RoundPurpose, Status, UseDecision
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
@@ -487,3 +487,52 @@ def test_a_decision_to_abandon_is_recorded_with_place_and_reason():
     [condition] = [c for c in world.deletion.conditions if c.type == "forced"]
     assert condition.status and "1 block-storage.volume in R1" in condition.message
     assert blockers(world.deletion, tuple(world.steps.values())) == ()
+
+
+# --------------------------------------------------------------------------- uses that an admin overrules
+F1, F2 = ("network.floating_ip", "f1"), ("network.floating_ip", "f2")
+
+
+def decided(d, *by, of="network.port:p"):
+    """A deletion after an admin's decision."""
+    new = Force("4711", (), NOW, d.attempt, d.round, "u1", "alice", abandons=False)
+    return force.with_decisions(d, dataclasses.replace(new, uses=(UseDecision(of, by, new.who),)))
+
+
+NOW = datetime.datetime(2026, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("after", "holds"),
+    [
+        ({}, True),
+        ({"round": 9}, True),
+        ({"attempt": 2}, False),
+        ({"status": Status.CANCELLING}, False),
+        ({"status": Status.CANCELLED}, False),
+    ],
+    ids=str,
+)
+def test_a_decision_on_uses_holds_for_one_attempt_and_abandons_nothing(after, holds):
+    d = dataclasses.replace(decided(deletion(status=Status.DELETING), F1), **after)
+    assert force.decided_uses(d) == ({"network.port:p": {F1}} if holds else {})
+    assert (force.asked(d), force.works(d), force.pending(d)) == (None, False, False)
+
+
+def test_decisions_on_uses_add_up_and_stay_beside_force():
+    d = decided(decided(deletion(status=Status.DELETING), F1), F2)
+    d = decided(d, F1, of="compute.server:s")
+    assert force.decided_uses(d) == {"network.port:p": {F1, F2}, "compute.server:s": {F1}}
+    forced = dataclasses.replace(d, forced=Force("burnt", ("dns.zone",), NOW, 1, 1, uses=force.decisions(d)))
+    both = decided(forced, F2, of="compute.server:s")
+    assert force.asked(both).types == ("dns.zone",) and force.asked(both).reason == "burnt"
+    assert force.decided_uses(both)["compute.server:s"] == {F1, F2}
+    assert {use.who for use in force.decisions(both)} == {"alice (4711)"}
+
+
+def test_what_is_left_after_a_decision_on_uses_is_not_abandoned():
+    world, _project = stuck(VOLUME, block_storage__volume={"e": "stays"})
+    world.deletion = decided(world.deletion, F1)
+    wait(world, datetime.timedelta(hours=2))
+    assert world.deletion.status is Status.DELETING
+    assert not types_of(world, "force.used") and not types_of(world, "force.abandoned")

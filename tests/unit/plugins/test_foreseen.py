@@ -6,7 +6,14 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import UnreadUse
-from cleanup_orchestrator.plugins import container_infrastructure_management, dns, image, network, shared_file_system
+from cleanup_orchestrator.plugins import (
+    block_storage,
+    container_infrastructure_management,
+    dns,
+    image,
+    network,
+    shared_file_system,
+)
 from cleanup_orchestrator.plugins import neutron as neutron_calls
 from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, OneByOne, Refused, Resource, ResourceType, Use, Verdict
 from tests.support.sweeps import foreseen
@@ -22,14 +29,23 @@ def type_of(module, name):
     return next(type_ for type_ in module.SERVICE.types if type_.name == name)
 
 
-def neutron(server="web", **rows):
-    """A connection to Neutron's rows, and to a Nova whose servers have a name; ``None``: it knows none."""
+def neutron(server="web", makers=OURS, **rows):
+    """A connection to Neutron's rows, and to a Nova whose servers have a name; ``None``: it knows none.
+
+    :param makers: the project that has a load balancer and a share network; ``None``: there are no such services
+    """
 
     def compute(_method, path, _query, _body):
         return (404, {}) if server is None else (200, {"server": {"id": path.split("/")[-1], "name": server}})
 
-    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name == "compute" else None)
-    return types.SimpleNamespace(network=Neutron(**rows), compute=Answers(compute), config=config)
+    def made(_method, path, _query, _body):
+        key = "loadbalancers" if path.endswith("loadbalancers") else "share_networks"
+        return 200, {key: [{"id": "m", "project_id": makers}]}
+
+    services = {"compute"} | ({"load-balancer", "shared-file-system"} if makers else set())
+    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name in services else None)
+    others = {"load_balancer": Answers(made), "shared_file_system": Answers(made)}
+    return types.SimpleNamespace(network=Neutron(**rows), compute=Answers(compute), config=config, **others)
 
 
 def port(id_, owner, **row):
@@ -65,6 +81,16 @@ def test_a_port_of_another_project_blocks_what_it_uses(name, row, stays):
     if name != "security_group":  # the stub returns all rows, also those of another network
         cloud.network.rows["ports"] = [row]
     assert named(type_of(network, name), cloud) == ([("x", row["project_id"])] if stays else None)
+
+
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+@pytest.mark.parametrize("makers", [OURS, THEIRS, None])
+@pytest.mark.parametrize("row", [each for each, stays in PORTS if not stays and each["project_id"] != OURS], ids=str)
+def test_a_plan_names_the_port_of_a_service_that_nothing_of_the_project_needs(name, makers, row):
+    """A cascade is refused because of it: no delete of the project's removes it. Trove's cannot be told."""
+    cloud = neutron(makers=makers, ports=[row], subnets=[], security_group_rules=[])
+    leaked = makers != OURS and row["project_id"] != "trove"
+    assert named(type_of(network, name), cloud) == ([("x", row["project_id"])] if leaked else None)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +206,56 @@ def test_rows_of_others_that_refer_to_it_block_it(name, rows):
     for owner, found in ((OURS, None), (THEIRS, [("x", THEIRS)])):
         owned = {key: [{**row, "project_id": owner} for row in some] for key, some in rows.items()}
         assert named(type_of(network, name), neutron(**owned)) == found
+
+
+REFUSED_BY = [
+    (network, "vpn_service", "vpn_ipsec_site_connection", {"vpnservice_id": "1"}),
+    (network, "vpn_endpoint_group", "vpn_ipsec_site_connection", {"local_ep_group_id": "1"}),
+    (network, "vpn_endpoint_group", "vpn_ipsec_site_connection", {"peer_ep_group_id": "1"}),
+    (network, "vpn_ike_policy", "vpn_ipsec_site_connection", {"ikepolicy_id": "1"}),
+    (network, "vpn_ipsec_policy", "vpn_ipsec_site_connection", {"ipsecpolicy_id": "1"}),
+    (network, "firewall_policy", "firewall_group", {"ingress_firewall_policy_id": "1"}),
+    (network, "firewall_policy", "firewall_group", {"egress_firewall_policy_id": "1"}),
+    (network, "firewall_rule", "firewall_policy", {"firewall_rules": ["1"]}),
+    (block_storage, "group", "group_snapshot", {"group_id": "1"}),
+    (block_storage, "consistency_group", "group_snapshot", {"group_id": "1"}),
+    (shared_file_system, "share_group", "share", {"share_group_id": "1"}),
+    (shared_file_system, "share_group", "group_snapshot", {"share_group_id": "1"}),
+    (shared_file_system, "share", "snapshot", {"share_id": "1"}),
+    (shared_file_system, "share", "resource_lock", {"resource_id": "1", "resource_action": "delete"}),
+]
+#: The key of a list in its answer, where it is not the plural of the type.
+LIST_KEYS = {
+    "vpn_ipsec_site_connection": "ipsec_site_connections",
+    "firewall_policy": "firewall_policies",
+    "shared_file_system.group_snapshot": "share_group_snapshots",
+}
+
+
+@pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])
+@pytest.mark.parametrize(
+    ("module", "name", "by", "refers"), REFUSED_BY, ids=[f"{each[1]}:{each[2]}:{min(each[3])}" for each in REFUSED_BY]
+)
+def test_a_plan_foresees_that_a_service_refuses_a_delete_because_of_others(
+    monkeypatch, module, name, by, refers, owner, blocks
+):
+    monkeypatch.setattr(shared_file_system.shares, "since", lambda _microversion: lambda *_: True)
+    group = module.__name__.rpartition(".")[2]
+    key = LIST_KEYS.get(f"{group}.{by}") or LIST_KEYS.get(by) or f"{by}s"
+    user = {"id": "u", "project_id": owner, "name": "theirs", "volume_id": "", **refers}
+
+    def answer(_method, path, query, _body):
+        if path == "/share-access-rules":
+            return 200, {"access_list": []}
+        plural = path.removesuffix("/detail").rpartition("/")[2].replace("-", "_")
+        return 200, {plural: [user] if plural == key and not query.get("offset") and not query.get("marker") else []}
+
+    service = module.SERVICE.service_type.replace("-", "_")
+    cloud = connection(**{service: answer})
+    verdict = foreseen(type_of(module, name), cloud, PROJECT, Resource("1", "", OURS, {"id": "1", "project_id": OURS}))
+    found = verdict and (verdict.reason, [(b["type"], b["id"]) for b in verdict.blocked_by])
+    assert found == ((Reason.FOREIGN, [(f"{module.SERVICE.service_type}.{by}", "u")]) if blocks else None)
+    assert getattr(cloud, service).writes() == []
 
 
 @pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])

@@ -183,3 +183,98 @@ def test_a_plan_says_what_a_cascade_would_leave(find, foresee, reason):
     type_ = dataclasses.replace(service.type(None), used_by=(Use(("other.gadget",), "breaks it", *hooks),))
     said = {one.id: one.reason for one in sweeps.inventory(type_, None, US, foresee=True).leftovers}
     assert (said, service.changed) == ({"a": reason}, [])
+
+
+#: (users that a verdict names, users that an admin decided on, another reason, whether it is deleted)
+OVERRULED = [
+    (("f1",), ("f1",), None, True),
+    (("f1", "f2"), ("f1", "f2", "f3"), None, True),
+    (("f1", "f2"), ("f1",), None, False),  # f2 came after the decision
+    (("f1",), (), None, False),
+    ((), ("f1",), None, False),  # what it is used by is not known
+    (tuple(f"f{n}" for n in range(50)), tuple(f"f{n}" for n in range(50)), None, False),  # there may be more
+    (("f1",), ("f1",), Reason.PROTECTED, False),
+    (("f1",), ("f1",), Reason.IN_USE, False),
+]
+
+
+def used_by(*users, reason=Reason.FOREIGN):
+    return Verdict(reason, "it is used", tuple({"type": "x.y", "id": one, "owner": "them"} for one in users))
+
+
+def decision(*users, of="network.thing:a"):
+    return {of: frozenset(("x.y", one) for one in users)} if users else {}
+
+
+@pytest.mark.parametrize(("users", "decided", "reason", "goes"), OVERRULED, ids=str)
+@pytest.mark.parametrize("kind", ["together", "one by one"])
+def test_an_admin_decides_on_the_uses_of_one_resource(users, decided, reason, goes, kind):
+    service, harmed = Service("a", "b"), []
+    verdict = used_by(*users, reason=reason or Reason.FOREIGN)
+    together = lambda _c, _p, resources: {one.id: verdict for one in resources}  # noqa: E731
+    find = together if kind == "together" else OneByOne(lambda *_: verdict)
+    result = deleted(service, find, decided_uses=decision(*decided), record_harm=harmed.extend)
+    assert service.ids == (["b"] if goes else ["a", "b"]), "a decision is about one resource"
+    assert [(one.id, said) for one, said in harmed] == ([("a", [verdict])] if goes else [])
+    assert left(result)["b"] is verdict.reason
+
+
+def test_the_decision_on_one_use_is_none_on_another_use_of_the_resource():
+    service, harmed = Service("a"), []
+    first, second = ((lambda *_, user=user: used_by(user)) for user in ("f1", "f2"))
+    uses = tuple(Use(("x.y",), "harms it", OneByOne(check)) for check in (first, second))
+    type_ = dataclasses.replace(service.type(None), used_by=uses)
+    for decided, stays in ((("f1",), True), (("f1", "f2"), False)):
+        options = {"decided_uses": decision(*decided), "record_harm": harmed.extend}
+        result = sweeps.delete(type_, None, US, name="network.thing", **options)
+        assert (service.ids == ["a"]) is stays
+        assert [b["id"] for one in result.leftovers for b in one.blocked_by] == (["f2"] if stays else [])
+        assert bool(harmed) is not stays, "nothing is noted as harmed of what is left"
+
+
+@pytest.mark.parametrize("owner", ["them", ""])
+def test_no_decision_deletes_what_is_another_projects(owner):
+    service = Service("a")
+    type_ = dataclasses.replace(
+        service.type(lambda *_: {"a": used_by("f1")}),
+        show=lambda _c, _p, resource: {**resource.data, "project_id": owner},
+    )
+    result = sweeps.delete(type_, None, US, name="network.thing", decided_uses=decision("f1"))
+    assert (left(result), service.changed) == ({"a": Reason.OWNER_UNKNOWN}, [])
+
+
+def test_a_use_that_cannot_be_read_is_not_overruled():
+    service = Service("a", fails=RuntimeError("Octavia is away"))
+    result = deleted(service, service.find, decided_uses=decision("f1"))
+    assert (service.ids, left(result)) == (["a"], {"a": Reason.ERROR})
+
+
+def test_what_the_service_refuses_stays_refused():
+    service = Service("a")
+
+    def refuse(*_args):
+        raise Refused(used_by("f1"))
+
+    type_ = dataclasses.replace(service.type(lambda *_: {"a": used_by("f1")}), delete=refuse)
+    result = sweeps.delete(type_, None, US, name="network.thing", decided_uses=decision("f1"))
+    assert left(result) == {"a": Reason.FOREIGN}
+
+
+@pytest.mark.parametrize(
+    ("declared", "ignored", "remark"),
+    [
+        ({}, (), "may be refused: its service decides, if another project's other.gadget uses it"),
+        ({"foresee": Service().find}, (), ""),
+        ({"find": Service().find}, (), ""),
+        ({"unseen": "no call shows it"}, (), ""),
+        ({}, ("network.thing:other.gadget",), ""),
+    ],
+    ids=["refused", "foreseen", "looked for", "not shown", "ignored"],
+)
+def test_a_plan_says_where_the_service_alone_knows_the_uses(declared, ignored, remark):
+    type_ = dataclasses.replace(Service("a").type(None), used_by=(Use(("other.gadget",), "is refused", **declared),))
+    options = {"name": "network.thing", "ignored_uses": frozenset(ignored)}
+    [planned] = sweeps.inventory(type_, None, US, foresee=True, **options).leftovers
+    assert (planned.reason, planned.message) == (Reason.PRESENT, remark)
+    [listed] = sweeps.inventory(type_, None, US, **options).leftovers
+    assert listed.message == "", "only a plan says it"
