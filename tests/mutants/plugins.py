@@ -544,8 +544,8 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with what others use of it",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "[*hooks, *_inside(context)], unread, spread)",
-        "hooks, unread, spread)",
+        "[*hooks, *_inside(context, overruled)], overruled,",
+        "hooks, overruled,",
         USES,
     ),
     Mutation(

@@ -87,9 +87,13 @@ USES = [
 ]
 
 
+#: Users that their call names with what they are a part of.
+PARTS = ("network.port_forwarding", "dns.recordset")
+
+
 @pytest.mark.parametrize(("used", "type_", "use", "by"), USES, ids=[f"{u}:{by}" for u, _, _, by in USES])
 def test_each_use_by_another_project_has_the_call_that_ends_it(used, type_, use, by):
-    user = {"type": by, "id": "u1", "owner": "them", **({"of": "o1"} if by == "network.port_forwarding" else {})}
+    user = {"type": by, "id": "u1", "owner": "them", **({"of": "o1"} if by in PARTS else {})}
     call = endings.call(used, use, user, Resource("r1", "R", "p1", USED_ROW))
     assert re.fullmatch(r"(openstack|mistral) [a-z][^{}]*", call) and ("u1" in call or "r1" in call)
     service, _, name = used.rpartition(".")
