@@ -139,7 +139,7 @@ def call(used: str, use: Use | None, user: Mapping[str, str], resource: Resource
     :param use: the declaration that the user is of; ``None``: there is none
     :param user: the row that uses the resource, as a blocker
     """
-    by = user["type"]
+    by = user.get("type", "")
     template = (use.ends if use is not None else "") or _BY_USE.get(f"{used}:{by}") or _BY_USER.get(by, "")
     try:
         words = {"id": _word(user["id"]), "used": _word(resource.id), "row": _Words(resource.data)}
@@ -166,9 +166,9 @@ def remedy(
     calls: dict[str, None] = {}
     harms: dict[str, None] = {}
     for user in users:
-        if user["owner"] == project_id:
+        if user.get("owner") == project_id:
             continue
-        use = next((each for each in type_.used_by or () if user["type"] in each.by), None)
+        use = next((each for each in type_.used_by or () if user.get("type") in each.by), None)
         if not (text := call(used, use, user, one)):
             return ""
         calls[f"'{text}'"] = None

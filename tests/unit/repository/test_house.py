@@ -136,8 +136,8 @@ def test_plugins_know_neither_the_store_nor_the_bus(module):
 PLUGIN_CONTRACT = ours("plugins") + [
     f"{PACKAGE}.plugins.{name}"
     for name in (
-        "admin", "base", "calls", "conformance", "contract", "exceptions", "glance", "needs", "neutron", "nova",
-        "parts", "port_uses", "registry", "remedies", "values", "verdicts",
+        "admin", "base", "calls", "conformance", "contract", "endings", "exceptions", "glance", "needs", "neutron",
+        "nova", "parts", "port_uses", "registry", "remedies", "values", "verdicts",
     )
 ]  # fmt: skip
 #: Plugins that import another service's plugin. Before Magnum deletes a cluster, Heat must abandon its stack; and the
