@@ -312,6 +312,20 @@ MUTATIONS = (
         tests("worker/uses"),
     ),
     Mutation(
+        "A decision on one use of a resource overrules its other uses",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "< MOST_BLOCKERS and users <= decided",
+        "< MOST_BLOCKERS and bool(users & decided)",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "A decision on a use overrules a protection",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "    if not decided or verdict.reason is not Reason.FOREIGN:",
+        "    if not decided:",
+        tests("worker/uses"),
+    ),
+    Mutation(
         "What is about to be deleted is written down afterwards",
         DELETING,
         "                self.options.record_intent(chunk)\n"

@@ -266,10 +266,10 @@ class _Attempt:
                 break
             overruled: uses.Overruled = {}
             chunk = self._without_used(resources[start : start + CHUNK], begin, overruled)
-            if chunk:
-                self.options.record_intent(chunk)
             if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:
                 self.options.record_harm(harmed)
+            if chunk:
+                self.options.record_intent(chunk)
             self.announced.update(resource.id for resource in chunk)
             deletes = begin(self._delete, chunk)
             for each in before:

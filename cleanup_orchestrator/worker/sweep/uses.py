@@ -67,10 +67,11 @@ def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
     The decision is about the users that the admin was shown. A user that is not among them, and a verdict that does not
     name all users, keep the resource.
     """
+    decided = context.decided_uses.get(f"{context.name}:{id_}")
+    if not decided or verdict.reason is not Reason.FOREIGN:
+        return False
     users = {(user.get("type", ""), user.get("id", "")) for user in verdict.blocked_by}
-    named_all = 0 < len(verdict.blocked_by) < MOST_BLOCKERS
-    decided = context.decided_uses.get(f"{context.name}:{id_}", frozenset())
-    return verdict.reason is Reason.FOREIGN and named_all and users <= decided
+    return 0 < len(verdict.blocked_by) < MOST_BLOCKERS and users <= decided
 
 
 def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:

@@ -136,7 +136,8 @@ def test_plugins_know_neither_the_store_nor_the_bus(module):
 PLUGIN_CONTRACT = ours("plugins") + [
     f"{PACKAGE}.plugins.{name}"
     for name in (
-        "admin", "base", "calls", "conformance", "contract", "exceptions", "external_dns", "glance", "needs", "neutron",
+        "admin", "base", "calls", "conformance", "contract", "endings", "exceptions", "external_dns", "glance", "needs",
+        "neutron",
         "nova", "parts", "port_uses", "registry", "remedies", "values", "verdicts",
     )
 ]  # fmt: skip
