@@ -329,8 +329,6 @@ MUTATIONS = (
         "What is about to be deleted is written down afterwards",
         DELETING,
         "                self.options.record_intent(chunk)\n"
-        "            if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:\n"
-        "                self.options.record_harm(harmed)\n"
         "            self.announced.update(resource.id for resource in chunk)\n"
         "            deletes = begin(self._delete, chunk)\n",
         "                pass\n"
