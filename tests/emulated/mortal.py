@@ -67,6 +67,7 @@ def few(registry: Registry, wanted: frozenset[str] = TYPES) -> Registry:
                 type_,
                 after=tuple(name for name in type_.after if full(name) in known),
                 needed_by=tuple(each for each in type_.needed_by if full(each[0]) in known),
+                serves=tuple(each for each in type_.serves if full(each[0]) in known),
             )
             for type_ in service.types
             if full(type_.name) in wanted

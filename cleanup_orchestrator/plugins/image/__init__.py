@@ -37,6 +37,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
     linked,
+    refuse,
     state_remedies,
 )
 from cleanup_orchestrator.plugins.glance import list_pages
@@ -142,6 +143,14 @@ def _shared(connection: Connection, project: ProjectDefinition, image: Resource)
     others = "another project" if len(members) == 1 else f"{len(members)} other projects"
     text = f"the image is shared with {others} ({said}), {by}; {_CLEARED} delete_shared_images"
     return Verdict(Reason.PROTECTED, text, blockers)
+
+
+def _refuse_shared(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+    """Refuse an image that a user has shared since its uses were read. Any member may do that at any time.
+
+    :raises Refused: naming the projects
+    """
+    refuse(_shared(connection, project, image))
 
 
 def _members(connection: Connection, image_id: str) -> list[Row]:
@@ -339,7 +348,7 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_user_written_locations, _unprotect_image, _keep_key),
+            prepare=(_refuse_shared, _refuse_user_written_locations, _unprotect_image, _keep_key),
             explain=_explain_staged,
             remedies=_REMEDIES,
             acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
