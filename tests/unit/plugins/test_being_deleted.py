@@ -21,6 +21,9 @@ def ago(**values):
     return (datetime.datetime.now(datetime.UTC) - datetime.timedelta(**values)).isoformat()
 
 
+JUST_NOW = ago(hours=-9)  # the cases are collected long before the last one of them is run
+
+
 def volume(deleted_with_the_server):
     return {"id": "v", "delete_on_termination": deleted_with_the_server}
 
@@ -34,10 +37,10 @@ SHARE = shares.simple_type("thing", "/things", "things", "thing")
 @pytest.mark.parametrize(
     ("type_", "row", "going"),
     [
-        (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1)}, True),
+        (servers.SERVER, {_TASK: "deleting", "updated": JUST_NOW}, True),
         (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=16)}, False),  # it is reset, and deleted again
-        (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1), _VOLUMES: [volume(False)]}, True),
-        (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1), _VOLUMES: [volume(True)]}, False),
+        (servers.SERVER, {_TASK: "deleting", "updated": JUST_NOW, _VOLUMES: [volume(False)]}, True),
+        (servers.SERVER, {_TASK: "deleting", "updated": JUST_NOW, _VOLUMES: [volume(True)]}, False),
         (servers.SERVER, {_TASK: None, "status": "ACTIVE"}, False),
         (servers.SERVER, {_TASK: None, "status": "SOFT_DELETED"}, False),
         (LOAD_BALANCER, {"provisioning_status": "PENDING_DELETE"}, True),
