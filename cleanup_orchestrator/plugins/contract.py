@@ -93,6 +93,8 @@ class Use:
     #: ``[protection] lien_types``. So a plan says what a cascade would refuse. It makes few calls, and leaves out what
     #: a cascade deletes before. ``None``: the same as ``find``.
     foresee: FindsUses | None = None
+    #: Whether a plan looks for it. False: that takes a call for each resource, and a project may have thousands.
+    planned: bool = True
     #: The call by which a use ends, to be copied: a template as in ``plugins.endings``, which has those of known users.
     ends: str = ""
     option: str = ""  #: the option of the service under which the resource is deleted all the same

@@ -107,16 +107,6 @@ class OneByOne:
         return None
 
 
-def not_foreseen(
-    connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]
-) -> dict[str, Verdict]:
-    """Find nothing.
-
-    This is the ``foresee`` of a use that takes a call for each resource, if a project may have thousands of these.
-    """
-    return {}
-
-
 def refuse(verdict: Verdict | None) -> None:
     """Refuse a delete if there is a verdict against it.
 

@@ -125,7 +125,7 @@ class Database:
             if parsed.get_backend_name() == "postgresql":
                 # An INSERT sends many rows in one statement. Other statements with many rows send one at a time.
                 engine.dialect.use_insertmanyvalues_wo_returning = True
-                sa_event.listen(engine, "do_executemany", _OneByOne)
+                sa_event.listen(engine, "do_executemany", _one_by_one)
         return cls(engine)
 
     @classmethod
@@ -258,7 +258,7 @@ def _watch_pool(engine: Engine) -> None:
     sa_event.listen(engine, "checkout", taken)
 
 
-def _OneByOne(cursor: Any, statement: str, parameters: Sequence[Any], _context: Any) -> bool:
+def _one_by_one(cursor: Any, statement: str, parameters: Sequence[Any], _context: Any) -> bool:
     """Send each row after the answer to the one before, instead of psycopg's pipeline.
 
     PostgreSQL does not count a session as idle during a pipeline. Its idle timeout would not end the transaction of a

@@ -16,7 +16,6 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     foreign_users,
     in_catalog,
-    not_foreseen,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.glance import foreign_images, images_with
@@ -72,14 +71,14 @@ USES = (
         ("compute.server",),
         "leaves the server without its image: it can no longer be rebuilt, nor moved everywhere",
         OneByOne(_booted),
-        foresee=not_foreseen,
+        planned=False,
         option="delete_public_images, delete_community_images, delete_shared_images",
     ),
     Use(
         ("image.image",),
         "leaves the image without its kernel or ramdisk",
         OneByOne(_kernel_of),
-        foresee=not_foreseen,
+        planned=False,
     ),
     Use(
         ("container-infrastructure-management.cluster_template",),

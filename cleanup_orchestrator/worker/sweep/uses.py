@@ -102,7 +102,8 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
     def unread(verdict: Verdict, _part: _Part) -> _Verdicts:
         raise UnreadUse(verdict.message, verdict.reason, verdict.remedy)
 
-    return _of_others(_found(context, resources, [*_foreseeing(context), *_inside(context, {})], {}, unread))
+    hooks = [*_foreseeing(context, plan=True), *_inside(context, {}, plan=True)]
+    return _of_others(_found(context, resources, hooks, {}, unread))
 
 
 def _of_others(found: _Verdicts) -> dict[str, Verdict]:
@@ -119,8 +120,9 @@ def may_refuse(context: SweepContext) -> str:
     return f"may be refused: its service decides, if another project's {named} uses it" if named else ""
 
 
-def _foreseeing(context: SweepContext) -> Iterator[_Hook]:
-    return ((use, hook) for use in _uses(context) if (hook := use.foresee or use.find) is not None)
+def _foreseeing(context: SweepContext, plan: bool) -> Iterator[_Hook]:
+    asked = (use for use in _uses(context) if use.planned or not plan)
+    return ((use, hook) for use in asked if (hook := use.foresee or use.find) is not None)
 
 
 def _uses(context: SweepContext) -> Iterator[Use]:
@@ -173,7 +175,7 @@ def _found(
     return found
 
 
-def _inside(context: SweepContext, overruled: Overruled) -> Iterator[_Hook]:
+def _inside(context: SweepContext, overruled: Overruled, plan: bool = False) -> Iterator[_Hook]:
     """Yield the hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``.
 
     What an admin has decided about the whole holds for each of these.
@@ -190,7 +192,7 @@ def _inside(context: SweepContext, overruled: Overruled) -> Iterator[_Hook]:
         for name, some in ids.items():
             other = context.find_type(name)
             ignored: Overruled = {}
-            found = _of_other(context, whole, other, some, ignored) if other is not None else {}
+            found = _of_other(context, whole, other, some, ignored, plan) if other is not None else {}
             for verdicts in ignored.values():
                 overruled.setdefault(whole.id, []).extend(verdicts)
             for id_, verdict in found.items():
@@ -201,7 +203,7 @@ def _inside(context: SweepContext, overruled: Overruled) -> Iterator[_Hook]:
 
 
 def _of_other(
-    context: SweepContext, whole: Resource, other: OtherType, ids: Sequence[str], overruled: Overruled
+    context: SweepContext, whole: Resource, other: OtherType, ids: Sequence[str], overruled: Overruled, plan: bool
 ) -> dict[str, Verdict]:
     """Return verdicts on resources of another type: what protects or marks them, and what other projects use.
 
@@ -219,7 +221,7 @@ def _of_other(
         ignored_uses=context.ignored_uses,
         decided_uses={f"{other.name}:{id_}": decided for id_ in ids},
     )
-    hooks = list(_foreseeing(sweep))
+    hooks = list(_foreseeing(sweep, plan))
     if not type_.protect and not hooks and not context.keep_marks.may_be_on(type_):
         return {}
     if not in_catalog(other.connection, other.name.rpartition(".")[0]):  # nothing can delete there

@@ -553,6 +553,17 @@ def test_what_others_use_of_the_contents_keeps_the_whole(declared, expected, ask
     assert expected is None or verdict.message.startswith("it contains network.thing a: ")
 
 
+@pytest.mark.parametrize("name", ["whole", "itself"])
+def test_a_use_that_takes_many_calls_is_left_out_of_plans_alone(name):
+    """Also of what is deleted with a resource: a stack with an image that another project has booted from stays."""
+    many = (Use(("x.y",), "harms", found(Reason.FOREIGN), planned=False),)
+    context = whole(used_by=many)
+    if name == "itself":
+        context = dataclasses.replace(context, type=dataclasses.replace(context.type, used_by=many, contains=None))
+    assert uses.foreseen(context, [STACK]) == {}
+    assert uses.before_delete(context, [STACK])["st"].reason is Reason.FOREIGN
+
+
 @pytest.mark.parametrize(
     ("declared", "marks", "stays"),
     [
