@@ -232,8 +232,15 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, neighbour):
     assert everything.call("GET", f"/bgp-speakers/{their_speaker}")["bgp_speaker"]["peers"].count(peer) == 1
 
     # The operator lets shared policies be deleted: Neutron refuses, and its refusal is explained.
-    (refused,) = sweep(sweeper, target, "firewall_policy", delete_shared=True).leftovers
-    assert named(refused) == {("network.firewall_group", wall, theirs)}
+    # The router that the neighbour uses is left whole. So the target's firewall group keeps its port, and no agent has
+    # applied it: Neutron does not take it off the port.
+    refused = {one.id: one for one in sweep(sweeper, target, "firewall_policy", delete_shared=True).leftovers}
+    assert refused.keys() == {policy, target.first("firewall policy")}
+    assert named(refused[policy]) == {("network.firewall_group", wall, theirs)}
+    pending = target.first("firewall group")
+    assert named(refused[target.first("firewall policy")]) == {("network.firewall_group", pending, target.project_id)}
+    assert "PENDING_CREATE" in found["firewall_group", pending].message
+    assert f"WHERE id = '{pending}'" in found["firewall_group", pending].remedy
 
     # The neighbour removes its references.
     for path in (f"sfc/port_pairs/{pair}", f"sfc/flow_classifiers/{classifier}", f"taas/tap_flows/{flow}",

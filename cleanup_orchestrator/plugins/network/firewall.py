@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     Use,
     refuse_foreign,
     refused_in_use,
+    state_remedies,
     to_row,
 )
 from cleanup_orchestrator.plugins.network.common import (
@@ -52,6 +53,12 @@ _GROUPS_OF_POLICY = explain_by_rows(
 )
 _POLICIES_OF_RULE = explain_by_rows("firewall_policy", "firewall_policies", "firewall_rules")
 _ON_PORTS = (Use(("network.port",), "removes the rules from the port", OneByOne(check_firewall_group)),)
+#: While no agent answers, a group on ports stays in a pending state, in which Neutron refuses to take it off them.
+_PENDING = state_remedies(
+    "openstack network agent list shows whether the agents run that apply it to its ports",
+    "UPDATE firewall_groups_v2 SET status = 'INACTIVE' WHERE id = '{id}', in Neutron's database (no call does it)",
+    "an operator",
+)
 
 FIREWALL = (
     group_type(
@@ -62,6 +69,7 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         protect=(shared,),
         prepare=(release_firewall_ports,),
+        remedies=_PENDING,
         used_by=_ON_PORTS,
         note="Every list that filters by project_id creates that project's default group, policies and rules. With "
         "several project ids it creates those of the first one. So the orchestrator's own project comes first. "
@@ -108,6 +116,7 @@ FIREWALL = (
         defaults=True,
         available=extension("fwaas_v2"),
         prepare=(release_firewall_ports,),
+        remedies=_PENDING,
         used_by=_ON_PORTS,
         project_setting=True,
         note="Only an admin may delete it. Its two policies are deleted with it, but not their four rules.",
