@@ -330,10 +330,18 @@ MUTATIONS = (
         DELETING,
         "                self.options.record_intent(chunk)\n"
         "            self.announced.update(resource.id for resource in chunk)\n"
-        "            deletes = begin(self._delete, chunk)\n",
+        "            deletes = begin(functools.partial(self._delete, asked), chunk)\n",
         "                pass\n"
-        "            deletes = begin(self._delete, chunk)\n            self.options.record_intent(chunk)\n",
+        "            deletes = begin(functools.partial(self._delete, asked), chunk)\n"
+        "            self.options.record_intent(chunk)\n",
         tests("worker/sweep"),
+    ),
+    Mutation(
+        "Uses that were read long ago count",
+        DELETING,
+        "            if time.monotonic() - asked > FRESH and",
+        "            if False and",
+        tests("worker/uses"),
     ),
     Mutation(
         "Each try writes its intent into the journal again",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import math
 import random
 import threading
@@ -55,6 +56,9 @@ MOST_DELETED = 3000
 
 #: Returns a function that says which leftover of another type needs a resource.
 FindsNeeds: TypeAlias = Callable[[], FindsUsers | None]
+
+#: Seconds after which the uses of a resource are read once more: the deletes before it took long.
+FRESH = 5.0
 
 #: Why a resource is left that was not tried.
 _QUEUED = "it is queued"
@@ -264,29 +268,29 @@ class _Attempt:
         for start in range(0, len(resources), CHUNK):
             if self._is_over():
                 break
-            overruled: uses.Overruled = {}
-            chunk = self._without_used(resources[start : start + CHUNK], begin, overruled)
-            if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:
-                self.options.record_harm(harmed)
+            asked = time.monotonic()
+            chunk = self._without_used(resources[start : start + CHUNK], begin)
             if chunk:
                 self.options.record_intent(chunk)
             self.announced.update(resource.id for resource in chunk)
-            deletes = begin(self._delete, chunk)
+            deletes = begin(functools.partial(self._delete, asked), chunk)
             for each in before:
                 each.result()
             before = deletes
         for each in before:
             each.result()
 
-    def _without_used(self, chunk: Sequence[Resource], begin: _Begin, overruled: uses.Overruled) -> Sequence[Resource]:
+    def _without_used(self, chunk: Sequence[Resource], begin: _Begin = _call_here) -> Sequence[Resource]:
         """Return a chunk without what others use, which counts as tried and refused.
 
-        :param overruled: see :func:`uses.before_delete`
+        What is deleted although others use it, as an admin decided, is recorded.
+
         :raises Stopped: the guard withholds the calls
         :raises WriteRefused: a hook made a write call
         """
         if not self.context.type.used_by and self.context.type.contains is None:
             return chunk
+        overruled: uses.Overruled = {}
         used = uses.before_delete(
             self.context, chunk, lambda call, parts: [future.result() for future in begin(call, parts)], overruled
         )
@@ -294,27 +298,31 @@ class _Attempt:
         self.tried.update(used)
         for id_ in used.keys() & self._answered.keys():
             self._answered[id_].set()
+        if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:
+            self.options.record_harm(harmed)
         return [resource for resource in chunk if resource.id not in used]
 
     def _is_over(self) -> bool:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
 
-    def _delete(self, resource: Resource) -> None:
+    def _delete(self, asked: float, resource: Resource) -> None:
         """Delete one resource once what refers to it was tried, unless the sweep is over, and note the outcome.
 
         Runs in several threads. What refers to a resource is before it in the queue, so that the threads do not wait
         for each other in a cycle.
+
+        :param asked: monotonic time at which its uses were read
         """
         try:
             for referrer in self.order.referrers.get(resource.id, ()):
                 if referrer in self._answered:
                     self._answered[referrer].wait()
-            self._delete_now(resource)
+            self._delete_now(asked, resource)
         finally:
             if resource.id in self._answered:
                 self._answered[resource.id].set()
 
-    def _delete_now(self, resource: Resource) -> None:
+    def _delete_now(self, asked: float, resource: Resource) -> None:
         """Delete one resource, unless the sweep is over, and note the outcome."""
         if self._is_over():
             return
@@ -326,6 +334,8 @@ class _Attempt:
             self._moving[resource.id] = resource.name
             return
         try:
+            if time.monotonic() - asked > FRESH and not self._without_used([resource]):
+                return
             verdict = delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
         except (Stopped, WriteRefused) as error:
             self.tried.discard(resource.id)

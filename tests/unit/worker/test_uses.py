@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Refused, ResourceType, Use, Verdict
+from cleanup_orchestrator.worker.sweep import deleting
 from tests.support import sweeps
 
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -115,6 +116,23 @@ def test_a_hundred_at_a_time_are_asked_about_right_before_their_deletes():
     result = deleted(service, service.find)
     assert [len(part) for part in service.asked] == [100, 100, 50]
     assert left(result) == {"r240": Reason.FOREIGN}
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+@pytest.mark.parametrize(("fresh", "stays"), [(60.0, False), (-1.0, True)], ids=["read just now", "read long ago"])
+def test_uses_that_were_read_long_ago_are_read_once_more(fresh, stays, parallel, monkeypatch):
+    """Another project begins to use a resource while those before it are deleted."""
+    monkeypatch.setattr(deleting, "FRESH", fresh)
+    service = Service("a", "b")
+
+    def find(*args):
+        found = service.find(*args)
+        service.used = {"b"}
+        return found
+
+    result = deleted(service, find, parallel=parallel)
+    assert (left(result) == {"b": Reason.FOREIGN}) is (service.ids == ["b"]) is stays
+    assert {id_ for _, id_ in service.changed} == ({"a"} if stays else {"a", "b"})
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
