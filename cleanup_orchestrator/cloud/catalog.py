@@ -13,13 +13,10 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from keystoneauth1.adapter import Adapter
-from os_service_types import ServiceTypes
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud.endpoints import Registered, interfaces, is_on, official
+from cleanup_orchestrator.cloud.endpoints import OFFICIAL, Registered, interfaces, is_on, official
 from cleanup_orchestrator.core.holds import Waiver
-
-_OFFICIAL = ServiceTypes()
 
 #: Service types in which projects own nothing, each with the reason. They were read in the sources of the services.
 OWNS_NOTHING: Mapping[str, str] = {
@@ -113,8 +110,8 @@ class CatalogEntryStatus:
 
 def by_any_name(service: str) -> str:
     """Return the official type of a type, an alias or a project name (``cinder``)."""
-    data = _OFFICIAL.get_service_data_for_project(service) or {}
-    return _OFFICIAL.get_service_type(service) or data.get("service_type") or service
+    data = OFFICIAL.get_service_data_for_project(service) or {}
+    return OFFICIAL.get_service_type(service) or data.get("service_type") or service
 
 
 def read_catalog(identity: Adapter) -> tuple[Entry, ...]:

@@ -20,7 +20,8 @@ from os_service_types import ServiceTypes
 
 from cleanup_orchestrator.errors import BadAnswer, body
 
-_OFFICIAL = ServiceTypes()
+#: What the standard list of service types says.
+OFFICIAL = ServiceTypes()
 #: Seconds for which the endpoints are kept. Every token of a project needs them.
 KEEP = 30.0
 #: Endpoints that one message names; further ones are counted.
@@ -31,7 +32,7 @@ Row = Mapping[str, Any]
 
 def official(service_type: str) -> str:
     """Return the official name of a service type or alias; unknown ones unchanged."""
-    return _OFFICIAL.get_service_type(service_type) or service_type
+    return OFFICIAL.get_service_type(service_type) or service_type
 
 
 def interfaces(identity: Any) -> frozenset[str]:
