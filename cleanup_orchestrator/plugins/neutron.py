@@ -232,9 +232,7 @@ def routers_out_by(connection: Connection, project: ProjectDefinition, networks:
     external = {str(row["id"]) for row in rows if row.get("router:external")}
     if not external:
         return
-    for row in Rest("network", "/routers", key="routers", query={"limit": PAGE}, paging=Paging.LINKS).rows(
-        connection, project
-    ):
+    for row in collection("/routers").rows(connection, project):
         gateways = (row.get("external_gateway_info"), *(row.get("external_gateways") or ()))
         if external & {str(each.get("network_id")) for each in gateways if each}:
             yield row
