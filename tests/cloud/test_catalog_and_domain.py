@@ -110,7 +110,11 @@ class Site:
 
     def enable(self, what: str, id_: str, enabled: bool) -> None:
         self.call("PATCH", f"/{what}s/{id_}", {what: {"enabled": enabled}})
-        self.running.parts.clouds.admin_auth().invalidate()  # the catalog comes with the token
+        self.forget()
+
+    def forget(self) -> None:
+        """Make the orchestrator read the catalog anew: it comes with tokens, and the endpoints are kept for a while."""
+        self.running.parts.clouds.forget("")
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +344,7 @@ def test_a_service_without_the_interface_that_is_called_is_named(site):
     filled = site.project()
     endpoint = next(each for each in site.endpoints("key-manager") if each["interface"] == "public")
     site.call("DELETE", f"/endpoints/{endpoint['id']}")
-    site.running.parts.clouds.admin_auth().invalidate()
+    site.forget()
     again = {name: endpoint[name] for name in ("service_id", "interface", "region_id", "url")}
     try:
         deletion_id = site.running.request(filled.project_id, Mode.CASCADE)
@@ -350,7 +354,7 @@ def test_a_service_without_the_interface_that_is_called_is_named(site):
         assert f"openstack endpoint create --region RegionOne {endpoint['service_id']} public URL" in found.message
     finally:
         site.call("POST", "/endpoints", {"endpoint": again})
-        site.running.parts.clouds.admin_auth().invalidate()
+        site.forget()
     site.running.wait(deletion_id, Status.DELETED)
     assert not any(site.left(filled).values())
 
