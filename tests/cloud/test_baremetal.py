@@ -270,7 +270,7 @@ def test_an_instance_of_the_owner_of_a_leased_node_is_left(allocated, further_ad
     connection = further_sweeper.connection(lessee.project_id)
     plan = sweeps.inventory(INSTANCE, connection, further_sweeper.definition(SERVICE, lessee), foresee=True)
     assert reasons(plan) == {uuid: Reason.FOREIGN}
-    careless = dataclasses.replace(INSTANCE, prepare=())
+    careless = dataclasses.replace(INSTANCE, used_by=())
     sweeps.delete(
         careless,
         further_sweeper.connection(lessee.project_id, write=True),
