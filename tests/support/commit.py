@@ -70,8 +70,9 @@ def choose(
 ) -> Choice:
     """Returns the files that a commit runs, each with the reason.
 
-    A file that changed itself, while no source of it did, runs as long as all chosen files fit into the budget. A
-    commit that renames something everywhere changes all of them, and all of them take an hour.
+    Those that each commit runs and those of its turn are chosen first. Then follow the files whose source changed, and
+    then those that changed themselves, each as long as all chosen files fit into the budget, and the shortest first. A
+    change of all plugins changes the source of most files, and all of them take longer than CI waits.
 
     :param always: those that each commit runs
     :param turns: sets of the other files; consecutive commits run them in rotation
@@ -81,20 +82,18 @@ def choose(
     """
     turn = this.number % len(turns)
     chosen = dict.fromkeys(always, "always")
-    edited = []
+    waiting, over = [], []
     for file in set().union(*turns):
-        if changed := [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]:
-            chosen[file] = f"{min(changed)} changed"
-        elif file in turns[turn]:
-            chosen[file] = f"turn {turn + 1} of {len(turns)}"
-        elif file in this.changed:
-            edited.append(file)
-    over = []
+        changed = [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]
+        if file in turns[turn]:
+            chosen[file] = f"{min(changed)} changed" if changed else f"turn {turn + 1} of {len(turns)}"
+        elif changed or file in this.changed:
+            waiting.append((not changed, seconds.get(file, 0), file, min(changed, default=file)))
     used = sum(seconds.get(file, 0) for file in chosen)
-    for file in sorted(edited, key=lambda file: (seconds.get(file, 0), file)):
-        used += seconds.get(file, 0)
-        if used <= budget:
-            chosen[file] = f"{file} changed"
+    for _, takes, file, path in sorted(waiting):
+        if used + takes <= budget:
+            used += takes
+            chosen[file] = f"{path} changed"
         else:
             over.append(file)
     return Choice(dict(sorted(chosen.items())), tuple(over))

@@ -36,11 +36,8 @@ def test_a_changed_source_selects_its_file_at_every_commit():
     for path in ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/zone.py", DNS):
         for number in range(len(TURNS)):
             assert DNS in choose(at(number, path), ALWAYS, TURNS, sources, {}, 0).chosen
-    assert [DNS in choose(at(number, "README.rst"), ALWAYS, TURNS, sources, {}, 0).chosen for number in range(3)] == [
-        0,
-        1,
-        0,
-    ]
+    untouched = [choose(at(number, "README.rst"), ALWAYS, TURNS, sources, {}, 0).chosen for number in range(3)]
+    assert [DNS in chosen for chosen in untouched] == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -60,11 +57,20 @@ def test_files_that_only_changed_themselves_run_within_the_budget(budget, ran):
     assert set(choice.over_budget) == edited - set(ran)
 
 
-def test_a_changed_source_is_run_without_regard_to_the_budget():
-    sources = {DNS: ("cleanup_orchestrator/plugins/dns.py",)}
-    choice = choose(at(0, "cleanup_orchestrator/plugins/dns.py", DNS), ALWAYS, TURNS, sources, {DNS: 60}, 0)
-    assert DNS in choice.chosen
-    assert choice.over_budget == ()
+@pytest.mark.parametrize(
+    ("budget", "ran"),
+    [
+        pytest.param(10, [], id="the files of the commit's turn use it up"),
+        pytest.param(17, [DNS], id="what is shorter and only changed itself comes after it"),
+        pytest.param(20, [DNS, *TURNS[2]], id="both fit"),
+    ],
+)
+def test_files_whose_source_changed_come_first_within_the_budget(budget, ran):
+    seconds = dict(zip([*ALWAYS, *TURNS[0], *TURNS[1], *TURNS[2]], [5, 2, 2, 1, 6, 4], strict=True))
+    choice = choose(at(0, "dns.py", *TURNS[2]), ALWAYS, TURNS, {DNS: ("dns.py",)}, seconds, budget)
+    assert sorted(choice.chosen) == sorted([*ALWAYS, *TURNS[0], *ran])
+    assert set(choice.over_budget) == {DNS, *TURNS[2]} - set(ran)
+    assert choice.chosen.get(DNS, "dns.py changed") == "dns.py changed"
 
 
 def test_every_file_of_real_services_runs_always_or_once_in_the_rotation():
