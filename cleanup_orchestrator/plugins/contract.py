@@ -183,6 +183,8 @@ class ResourceType:
     #: Called instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource that these
     #: two left: reset its state, force its delete, abandon it. It refuses what they refuse for the sake of others.
     force: Action | None = None
+    #: ``force`` deletes nothing of what it ``contains``: what prevents the delete of that does not prevent ``force``.
+    force_keeps_contents: bool = False
     #: Called before force is accepted. Raises :class:`Refused` where ``force`` is switched off or forbidden. It changes
     #: nothing: it makes a write call only on :data:`NOTHING`.
     may_force: Callable[[Connection, ProjectDefinition], None] | None = None

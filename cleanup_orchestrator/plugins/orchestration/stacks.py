@@ -299,6 +299,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         acts_on=_TEMPLATE,
         unblock=_drop_trusts,
         force=_ABANDON,
+        force_keeps_contents=True,
         may_force=refuse_without_abandon,
         by_hand=_BY_HAND,
         title="stack_name",

@@ -291,8 +291,13 @@ class _Attempt:
         if not self.context.type.used_by and self.context.type.contains is None:
             return chunk
         overruled: uses.Overruled = {}
+        forced = self.options.stuck if self.context.type.force_keeps_contents else ()
         used = uses.before_delete(
-            self.context, chunk, lambda call, parts: [future.result() for future in begin(call, parts)], overruled
+            self.context,
+            chunk,
+            lambda call, parts: [future.result() for future in begin(call, parts)],
+            overruled,
+            contents_stay=forced,
         )
         self.refused.update(used)
         self.tried.update(used)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -38,7 +38,11 @@ Spread: TypeAlias = "Callable[[Callable[[_Part], _Verdicts], Iterable[_Part]], I
 
 
 def before_delete(
-    context: SweepContext, resources: Sequence[Resource], spread: Spread = map, overruled: Overruled | None = None
+    context: SweepContext,
+    resources: Sequence[Resource],
+    spread: Spread = map,
+    overruled: Overruled | None = None,
+    contents_stay: Collection[str] = (),
 ) -> dict[str, Verdict]:
     """Return a verdict, by id, on each resource that must not be deleted because it is used.
 
@@ -46,6 +50,7 @@ def before_delete(
 
     :param spread: makes the calls for single resources
     :param overruled: receives the verdicts that do not count, because an admin has decided so
+    :param contents_stay: ids of resources whose delete leaves what they contain
     :raises Stopped: the guard withholds the calls
     :raises WriteRefused: a hook made a write call
     """
@@ -54,8 +59,9 @@ def before_delete(
         return {resource.id: verdict for resource in part}
 
     overruled = {} if overruled is None else overruled
-    hooks = [(use, use.find) for use in _uses(context) if use.find is not None]
-    found = _found(context, resources, [*hooks, *_inside(context, overruled)], overruled, unread, spread)
+    hooks: list[_Hook] = [(use, use.find) for use in _uses(context) if use.find is not None]
+    hooks += _inside(context, overruled, contents_stay=contents_stay)
+    found = _found(context, resources, hooks, overruled, unread, spread)
     for id_ in overruled.keys() & found.keys():  # it is left all the same
         del overruled[id_]
     return found
@@ -175,7 +181,9 @@ def _found(
     return found
 
 
-def _inside(context: SweepContext, overruled: Overruled, plan: bool = False) -> Iterator[_Hook]:
+def _inside(
+    context: SweepContext, overruled: Overruled, plan: bool = False, contents_stay: Collection[str] = ()
+) -> Iterator[_Hook]:
     """Yield the hook that finds the uses of what is deleted with a resource; see ``ResourceType.contains``.
 
     What an admin has decided about the whole holds for each of these.
@@ -186,6 +194,8 @@ def _inside(context: SweepContext, overruled: Overruled, plan: bool = False) -> 
 
     def check(_connection: object, _project: object, whole: Resource) -> Verdict | None:
         """Return the verdict on the first of its resources that has one."""
+        if whole.id in contents_stay:
+            return None
         ids: dict[str, list[str]] = collections.defaultdict(list)
         for name, id_ in dict.fromkeys(contains(context.connection, context.project, whole)):
             ids[name].append(id_)

@@ -640,6 +640,18 @@ def test_stacks_and_clusters_contain_what_heat_makes():
         assert type_of(orchestration, name).contains is contents_of
 
 
+@pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
+def test_force_abandons_a_stack_and_so_keeps_what_it_contains(name):
+    type_ = type_of(orchestration, name)
+    assert type_.force_keeps_contents
+    assert type_.force.path.endswith("/abandon")
+
+
+def test_no_other_force_is_said_to_keep_what_a_resource_contains():
+    said = {t.name for s in INSTALLED.services.values() for t in s.types if t.force_keeps_contents}
+    assert said <= {"stack", "failed_stack", "nested_stack"}
+
+
 # ------------------------------------------------------------------------------------------------------- declarations
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import types
 
 import pytest
 
@@ -12,6 +13,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Refused, ResourceType, Use, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
+from cleanup_orchestrator.worker.sweep.context import OtherType
 from tests.support import sweeps
 
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -84,6 +86,31 @@ def test_force_does_not_touch_what_others_use():
     result = deleted(service, service.find, stuck={"a", "b"})
     assert service.changed == [("force", "a")]
     assert left(result)["b"] is Reason.FOREIGN
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("used", [True, False], ids=["used itself", "not used itself"])
+def test_force_that_keeps_what_a_whole_contains_needs_no_look_at_it(keeps, used):
+    """A stack is abandoned although another project uses its network: the network stays, and is then left by itself."""
+    service = Service("a", "b", used={"b"} if used else ())
+    part = ResourceType(
+        "part",
+        list=lambda *_: [],
+        delete=None,
+        show=lambda *_: {"id": "x", "project_id": "us"},
+        used_by=(),
+        protect=(lambda *_: "it is protected",),
+    )
+    connected = types.SimpleNamespace(config=types.SimpleNamespace(get_session_endpoint=lambda _: "http://there"))
+    other = OtherType("network.part", part, connected, US)
+    whole = dataclasses.replace(
+        service.type(service.find), contains=lambda *_: [("network.part", "x")], force_keeps_contents=keeps
+    )
+    result = sweeps.delete(whole, None, US, stuck={"b"}, find_type={"network.part": other}.get)
+    forced = keeps and not used
+    assert service.changed == ([("force", "b")] if forced else [])
+    assert left(result)["a"] is Reason.PROTECTED, "its ordinary delete would delete the part"
+    assert forced or left(result)["b"] in (Reason.FOREIGN, Reason.PROTECTED)
 
 
 @pytest.mark.parametrize("kind", ["together", "one by one"])
