@@ -77,8 +77,9 @@ class Pair:
         return port
 
     def public(self) -> str:
-        """Return the external network of this cloud; make one if there is none."""
-        found = self.neutron.call("GET", "/networks", params={"router:external": "true"})["networks"]
+        """Return an external network with addresses; make one if there is none. Other tests make some without."""
+        all_ = self.neutron.call("GET", "/networks", params={"router:external": "true", "name": "public"})["networks"]
+        found = [network for network in all_ if network["subnets"]]
         if not found:
             body = {"name": "public", "router:external": True}
             found = [self.neutron.call("POST", "/networks", {"network": body})["network"]]
