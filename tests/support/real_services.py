@@ -32,9 +32,11 @@ TURNS = (
     )
     | _cloud("accelerator", "baremetal", "application_container")
     | _functional("zombie"),
-    _cloud("force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age")
+    _cloud(
+        "force_stuck", "object_store", "keep_marks", "network", "nfv_orchestration", "empty_project", "purge_by_age"
+    ),
+    _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity", "stale")
     | _cloud("used_by_others"),
-    _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity", "stale"),
     _cloud("out_of_band", "lock_changes", "orchestration", "force", "regions", "compute", "tutorial", "network_addons")
     | _cloud("janitor_crashes"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm", "workflow")
