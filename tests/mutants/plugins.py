@@ -544,9 +544,30 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with what others use of it",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "[*hooks, *_inside(context, overruled)], overruled,",
-        "hooks, overruled,",
+        "hooks += _inside(context, overruled, contents_stay=contents_stay)",
+        "pass",
         USES,
+    ),
+    Mutation(
+        "A stack is deleted with what others use of it, if it is another one that force abandons",
+        "cleanup_orchestrator/worker/sweep/uses.py",
+        "if whole.id in contents_stay:",
+        "if contents_stay:",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "Force never abandons a stack whose resources others use",
+        "cleanup_orchestrator/worker/sweep/deleting.py",
+        "self.options.stuck if self.context.type.force_keeps_contents else ()",
+        "()",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "Force deletes any resource with what others use of its contents",
+        "cleanup_orchestrator/worker/sweep/deleting.py",
+        "self.options.stuck if self.context.type.force_keeps_contents else ()",
+        "self.options.stuck",
+        tests("worker/uses"),
     ),
     Mutation(
         "A stack is deleted with what is protected in it",
