@@ -21,6 +21,7 @@ from tests.support.timing import wait
 
 LONG = 300
 IMAGE = "image.image"
+SECRET = "key-manager.secret"
 CLOUD = LEAN | {"projects": 1}
 
 
@@ -207,6 +208,30 @@ def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):
     else:
         with pytest.raises(WriteRefused):
             only_on_nothing("DELETE", url)
+
+
+# ------------------------------------------------------------------------------------ uses by others of what is inside
+@pytest.mark.parametrize("keeps", [True, False], ids=["its contents stay", "with its contents"])
+def test_a_whole_is_abandoned_in_its_service_only_if_its_contents_stay(keeps, emulated, images, tmp_path):
+    """As Heat abandons a stack with a network that another project uses."""
+    project = emulated.projects[0]
+    emulated.state.add("RegionOne", IMAGE, project)
+    inside = emulated.state.add("RegionOne", SECRET, project).id
+    orchestrator = Orchestrator(emulated, tmp_path, force={"attempts": 2, "patience": 2})
+    whole = {"force": images.force, "contains": lambda *_: [(SECRET, inside)], "force_keeps_contents": keeps}
+    part = {"used_by": (base.Use(("compute.server",), "leaves the server without its key", used),)}
+    orchestrator.parts.registry = with_type(SECRET, with_type(IMAGE, **whole, protect=(), prepare=()), **part)
+    orchestrator.parts.registry.register_options(orchestrator.parts.conf)
+    with orchestrator:
+        deletion_id = stuck(orchestrator, emulated, project)
+        wholes = left(emulated, project)
+        [one, *_] = orchestrator.store.leftovers(deletion_id, 100, None, {Reason.FOREIGN}, type="image")
+        assert one.leftover.message.startswith(f"it contains {SECRET} {inside}: ")
+        force(orchestrator, deletion_id, [IMAGE])
+        assert orchestrator.wait([deletion_id]) == {deletion_id: Status.DELETED}
+    assert set(images.forced) == (wholes if keeps else set())
+    assert left(emulated, project) == (set() if keeps else wholes)
+    assert inside in emulated.state.table("RegionOne", SECRET).owned[project]
 
 
 # ------------------------------------------------------------------------------- uses by others that an admin overrules

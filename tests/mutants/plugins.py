@@ -267,7 +267,7 @@ MUTATIONS = (
     Mutation(
         "A plan counts the project's own ports as use by others",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}",
+        "for id_, verdict in found.items() if verdict.reason in OF_OTHERS}",
         "for id_, verdict in found.items()}",
         tests("plugins/foreseen"),
     ),

@@ -169,10 +169,16 @@ MUTATIONS = (
     Mutation(
         "Force is used on what another project uses",
         STEP_SWEEP,
-        "        Reason.PROTECTED,\n        Reason.FOREIGN,\n        Reason.OWNER_UNKNOWN,\n        "
-        "Reason.NOT_PLANNED,",
-        "        Reason.PROTECTED,\n        Reason.OWNER_UNKNOWN,\n        Reason.NOT_PLANNED,",
+        "        *uses.OF_OTHERS,\n",
+        "        Reason.PROTECTED,\n",
         tests("worker/worker_guard"),
+    ),
+    Mutation(
+        "A worker uses no force on a stack that is left for what it contains",
+        STEP_SWEEP,
+        "if sweep.type.force_keeps_contents:",
+        "if False:",
+        tests("functional/test_force"),
     ),
     Mutation(
         "A project that was enabled again is removed",

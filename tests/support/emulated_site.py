@@ -68,12 +68,13 @@ def remove_from_catalog(cloud: Emulated, *types: str) -> None:
         services.remove(service)
 
 
-def with_type(name: str, **changes: Any) -> registry.Registry:
-    """Return the registry of all plugins, with changed fields of one resource type.
+def with_type(name: str, of: registry.Registry | None = None, /, **changes: Any) -> registry.Registry:
+    """Return a registry with changed fields of one resource type.
 
     :param name: such as ``image.image``
+    :param of: the registry that is changed; ``None``: that of all plugins
     """
-    services = registry.load().services
+    services = (of or registry.load()).services
     service_type, _, type_name = name.partition(".")
     service = services[service_type]
     types = [dataclasses.replace(each, **changes) if each.name == type_name else each for each in service.types]

@@ -42,8 +42,7 @@ REFUSALS = frozenset(Reason) - {Reason.PRESENT, Reason.QUEUED, Reason.NOT_SELECT
 #: Reasons for which force is not used: another project or the operator is concerned, or no delete was tried.
 _NOT_BY_FORCE = frozenset(
     {
-        Reason.PROTECTED,
-        Reason.FOREIGN,
+        *uses.OF_OTHERS,
         Reason.OWNER_UNKNOWN,
         Reason.NOT_PLANNED,
         Reason.NOT_SELECTED,
@@ -137,8 +136,12 @@ class Sweep(StepRunner):
         options = self.worker.conf.worker
         forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
         if forced and self.step.forcing:
+            not_by_force = _NOT_BY_FORCE
+            if sweep.type.force_keeps_contents:
+                # They may be of the contents. Right before the delete, those of the resource itself are read again.
+                not_by_force = not_by_force - uses.OF_OTHERS
             left = self._left(options.most_listed)
-            self._stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
+            self._stuck = frozenset(one.id for one in left if one.reason not in not_by_force)
         history = self._history(options)
         # There are few project settings, and after the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf

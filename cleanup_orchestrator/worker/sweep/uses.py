@@ -26,7 +26,7 @@ from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
 
 #: The reasons of verdicts that other projects, or the operator, decide. A plan names only these: what the project's own
 #: resources use is deleted before.
-_OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
+OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
 
 _Verdicts: TypeAlias = "Mapping[str, Verdict]"
 _Part: TypeAlias = "Sequence[Resource]"
@@ -113,7 +113,7 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
 
 
 def _of_others(found: _Verdicts) -> dict[str, Verdict]:
-    return {id_: verdict for id_, verdict in found.items() if verdict.reason in _OF_OTHERS}
+    return {id_: verdict for id_, verdict in found.items() if verdict.reason in OF_OTHERS}
 
 
 def may_refuse(context: SweepContext) -> str:
