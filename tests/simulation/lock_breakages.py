@@ -161,7 +161,7 @@ BREAKAGES: dict[str, Breakage] = {
     "the removal does not look at the serial": Breakage(_removal_looks_at_no_serial, "", _disabled),
     "a change of the roles of a locked project is heard and ignored": Breakage(_no_one_listens, "", _listening),
     "a disabled project that was enabled meanwhile counts as disabled": Breakage(
-        _disabled_again_counts_as_disabled, "", _reopened, first=15
+        _disabled_again_counts_as_disabled, "", _reopened, first=540
     ),
     "requests begin in the order in which they come": Breakage(
         _requests_come_in_their_order, "begin before the first one of another", _flooded

@@ -27,7 +27,7 @@ from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.errors import ScopeDisabled, Stopped
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
@@ -123,7 +123,10 @@ class Survey(StepRunner):
         if self.deletion.drained_at is None:
             return False
         context, driver = self.context.drain_context(), self.worker.driver
-        return driver.replaced(context, project) or not driver.held(context)
+        try:
+            return driver.replaced(context, project) or not driver.held(context)
+        except ScopeDisabled:  # what cannot be seen to hold does not count; the drain names what is disabled
+            return True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

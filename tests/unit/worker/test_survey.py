@@ -14,7 +14,7 @@ from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.core.deletion import Mode, Origin
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
-from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.errors import BadAnswer, ScopeDisabled
 from cleanup_orchestrator.plugins.base import CONTROLLERS, ResourceType, Service, refused_in_use
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.protocol.documents import Capabilities
@@ -131,6 +131,33 @@ class Clouds:
     def connection(self, _session, region):
         self.made.append(region)
         return region
+
+
+@pytest.mark.parametrize(
+    ("replaced", "held", "reopened"),
+    [
+        (False, True, False),
+        (True, True, True),
+        (False, False, True),
+        pytest.param(False, ScopeDisabled("domain D is disabled"), True, id="no token can show whether it holds"),
+    ],
+)
+def test_a_lock_that_is_not_seen_to_hold_is_void(replaced, held, reopened):
+    """Then the project is drained again. The drain names a project or a domain that is disabled."""
+
+    def seen(_context):
+        if isinstance(held, Exception):
+            raise held
+        return held
+
+    driver = types.SimpleNamespace(replaced=lambda *_: replaced, held=seen)
+    context = types.SimpleNamespace(
+        worker=types.SimpleNamespace(driver=driver),
+        deletion=deletion(drained_at=T0),
+        step=Step("s", "d", StepKind.SURVEY),
+        drain_context=lambda: None,
+    )
+    assert survey.Survey(context).reopened(None) is reopened
 
 
 @pytest.mark.parametrize(
