@@ -141,10 +141,14 @@ class Emulated:
                 self.state.add("", "identity.endpoint", "", url=url, **values)
         return row.id
 
-    def add_project(self, name: str, parent: str = DOMAIN) -> str:
+    def add_domain(self, id_: str) -> None:
+        """Make a domain."""
+        self.state.add("", "identity.domain", "", id=id_, name=id_)
+
+    def add_project(self, name: str, parent: str = "", domain: str = DOMAIN) -> str:
         """Make a project and return its id."""
         id_ = self.state.new_id(dashes=False)
-        self.identity.projects[id_] = Project(id_, name, parent)
+        self.identity.projects[id_] = Project(id_, name, parent or domain, domain)
         self.identity.grants[id_] = set()
         return id_
 

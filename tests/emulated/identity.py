@@ -33,6 +33,7 @@ class Project:
     id: str
     name: str
     parent_id: str = DOMAIN
+    domain_id: str = DOMAIN
     enabled: bool = True
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -40,7 +41,7 @@ class Project:
         return {
             "id": self.id,
             "name": self.name,
-            "domain_id": DOMAIN,
+            "domain_id": self.domain_id,
             "description": "",
             "enabled": self.enabled,
             "parent_id": self.parent_id,
@@ -247,7 +248,8 @@ class Identity(Service):
         }
         if token.project:
             project = self.projects[token.project]
-            body["project"] = {"domain": domain, "id": project.id, "name": project.name}
+            of = {"id": project.domain_id, "name": self.table("domain").rows[project.domain_id].get("name")}
+            body["project"] = {"domain": of, "id": project.id, "name": project.name}
             body["is_domain"] = False
             roles = self.table("role").rows.values()
             body["roles"] = [{"id": r.id, "name": r.get("name")} for r in roles if r.get("name") in token.roles]
