@@ -21,6 +21,7 @@ from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.reasons import REMEDIES, Reason
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain.revoke import Revoke
 from tests.cloud import filler
@@ -252,8 +253,7 @@ def test_where_inherited_grants_block_a_cascade_waits_until_an_admin_has_removed
     (blocker,) = blockers(record, blocking.store.steps(deletion_id))
     assert (blocker.type, blocker.reason) == ("drain", "inherited_grants")
     assert heir in blocker.message
-    assert "'openstack role remove'" in blocker.remedy
-    assert f"'openstack project deletion retry {deletion_id}'" in blocker.remedy
+    assert blocker.remedy == REMEDIES[Reason.INHERITED_GRANTS].replace("{deletion}", deletion_id)
     assert blocking.step(deletion_id, "key-manager.secret").deleted == 0
     role = cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
     cloud.admin.call("DELETE", f"/OS-INHERIT/domains/default/users/{heir}/roles/{role}/inherited_to_projects")

@@ -109,7 +109,8 @@ class Identity(Service):
     def effective(self, project: str) -> list[tuple[str, str, str]]:
         """(user, role, the group it comes by) of all roles in effect."""
         found = []
-        for actor, id_, role in sorted(self.grants.get(project, set()) | self.grants[DOMAIN]):
+        domain = self.projects[project].domain_id if project in self.projects else DOMAIN
+        for actor, id_, role in sorted(self.grants.get(project, set()) | self.grants.get(domain, set())):
             users = [id_] if actor == "users" else sorted(self.members.get(id_, ()))
             found += [(user, role, id_ if actor == "groups" else "") for user in users]
         return found
