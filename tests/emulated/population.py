@@ -268,7 +268,10 @@ BUILD: dict[str, Callable[[Filler], Row]] = {
     "network.sfc_port_chain": _named(
         "network.sfc_port_chain", port_pair_groups="[sfc_port_pair_group]", flow_classifiers="[sfc_flow_classifier]"
     ),
-    "network.sfc_service_graph": _named("network.sfc_service_graph", port_chains="[sfc_port_chain]"),
+    "network.sfc_service_graph": lambda f: f.named(
+        "network.sfc_service_graph",
+        port_chains={f.id("network.sfc_port_chain"): [f.build("network.sfc_port_chain").id]},
+    ),
     "network.tap_service": _named("network.tap_service"),
     "network.tap_flow": _named("network.tap_flow", tap_service_id="tap_service"),
     "network.tap_mirror": _named("network.tap_mirror"),

@@ -6,6 +6,7 @@ A row keeps only what differs from its kind's shape, so that a project of 100,00
 from __future__ import annotations
 
 import bisect
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -82,6 +83,8 @@ class Row:
         """The ids that an attribute refers to."""
         name, _, inner = path.partition(".")
         value = self.get(name)
+        if isinstance(value, dict) and not inner:  # each key leads to the ids in its list
+            value = [*value, *itertools.chain.from_iterable(value.values())]
         found = value if isinstance(value, list) else [value]
         return [str(v[inner] if inner else v) for v in found if v]
 

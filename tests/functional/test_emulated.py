@@ -254,6 +254,15 @@ def test_what_is_in_use_is_not_deleted(emulated, admin, kind, path, status, type
     assert held.id in held.table.rows
 
 
+def test_a_chain_before_and_one_behind_another_in_a_service_graph_are_in_use(emulated, admin):
+    """Neutron shows the graph as a mapping: the id of a chain leads to the ids of the chains behind it."""
+    [graph] = rows(emulated, "network.sfc_service_graph", emulated.projects[0])
+    [(before, [behind])] = graph.get("port_chains").items()
+    for chain in {before, behind}:
+        answer = admin.call("DELETE", f"/v2.0/sfc/port_chains/{chain}")
+        assert refused(answer, 409, "ServiceGraphPortChainInUse")
+
+
 def test_the_port_of_a_trunk_and_that_of_a_router_are_in_use(emulated, admin):
     trunk = rows(emulated, "network.trunk", emulated.projects[0])[0]
     assert refused(admin.call("DELETE", f"/v2.0/ports/{trunk.get('port_id')}"), 409, "PortInUseAsTrunkParent")
