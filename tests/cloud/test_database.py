@@ -25,7 +25,6 @@ from tests.cloud.fillings.database import CONTAINER, trove
 from tests.cloud.orchestrator import JANITOR, Orchestrator
 from tests.support import sweeps
 
-pytestmark = pytest.mark.long
 CLOUD = ("neutron", "placement", "nova", "glance", "cinder", "swift", "trove")
 STRATEGY, BACKUP, CLUSTER, INSTANCE, CONFIGURATION, MODULE = SERVICE.types
 OF_ADMINS = [type_ for type_ in SERVICE.types if type_.token is Token.ADMIN]

@@ -7,46 +7,18 @@ orchestrator is the shipped all-in-one process, and the requests are `openstack`
 from __future__ import annotations
 
 import pathlib
-import secrets
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.plugins import registry
-from tests.cloud import demo, filler, rows
-from tests.cloud.conftest import Sweeper
-from tests.cloud.fillings.base import Filled
-from tests.cloud.job import Job, changes, of, settled, uncovered, unlike
-from tests.cloud.launcher import Cloud
+from tests.cloud import filler, rows
+from tests.cloud.everything import filled_projects, job
+from tests.cloud.job import of, settled, uncovered, unlike
+
+__all__ = ["filled_projects", "job"]
 
 #: It compares every row of the cloud.
 ALONE = True
-PROJECT = f"everything-{secrets.token_hex(2)}"  # a cloud that still runs may have the orchestrator of an earlier test
-BYSTANDER = f"{PROJECT}-bystander"
-
-
-@pytest.fixture(scope="module")
-def job(full_cloud: Cloud) -> Iterator[Job]:
-    """The orchestrator, running."""
-    made = Job(full_cloud)
-    made.start_orchestrator()
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def filled_projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
-    """The project to delete, and its bystander with the same types; both share resources with each other."""
-    began = time.monotonic()
-    # Fillings of services without a plugin wait for it.
-    covered = set(filler.SERVICES) - set(uncovered(full_cloud))
-    filled = filler.fill(full_admin, PROJECT, only=covered, objects=20)
-    bystander = filler.bystander(full_admin, BYSTANDER, filled, only=covered)
-    took, things = time.monotonic() - began, sum(map(len, filled.ids.values()))
-    print(f"\nboth projects are filled after {took:.0f} s: {things} things each")
-    return filled, bystander
 
 
 def none(what: str, found: rows.Rows) -> None:
@@ -83,53 +55,6 @@ def test_the_filled_project_has_something_in_every_service(job, filled_projects,
     wanted |= {database for service, database in more.items() if service in filler.SERVICES}
     wanted -= {more[service] for service in uncovered(full_cloud) if service in more}
     assert wanted <= set(live), wanted - set(live)
-
-
-def test_a_dry_run_changes_nothing_in_any_database(job, filled_projects, full_cloud):
-    filled, _ = filled_projects
-    # At the first list of security groups Neutron creates a default group in the project of the caller.
-    list(filler.connect(full_cloud.auth_url, demo.USER, full_cloud.site.password, "service").network.security_groups())
-    before = settled(full_cloud)
-    record = job.delete("--cascade", "--dry-run", filled.project_id, status="planned")
-    after = settled(full_cloud)
-    print(f"\na dry run: {record['progress']}")
-    assert changes(before, after) == []
-
-
-def test_a_report_finds_it_all_and_changes_nothing(job, filled_projects, full_cloud):
-    filled, _ = filled_projects
-    before = settled(full_cloud)
-    record = job.delete(filled.project_id, status="leftovers")
-    after = settled(full_cloud)
-    leftovers = job.ask("project", "deletion", "leftovers", record["id"])
-    print(f"\na report: {record['progress']}, {len(leftovers)} leftovers")
-    assert changes(before, after) == []
-
-
-class Stranger(Sweeper):
-    """A user with a role in another project, like an orchestrator in a service with another admin policy."""
-
-    NAME, PASSWORD, PROJECT, ROLES = "stranger", "stranger", "stranger", ("member",)
-
-    def enter(self, filled: Filled) -> None:
-        """Grant nothing: the user gets no role on the project."""
-
-
-def test_no_inventory_without_admin_rights_is_clear(filled_projects, full_cloud, full_sweeper):
-    """Services answer such a user with resources of the token's project. Each filled type has to be unknown."""
-    filled, _ = filled_projects
-    stranger, lies, trusted = Stranger(full_cloud), {}, []
-    for service in registry.load().services.values():
-        there = {name: found.found for name, found in full_sweeper.inventory(service, filled).items()}
-        seen = stranger.inventory(service, filled)
-        unknown = {name for name, found in seen.items() if found.outcome is Outcome.UNKNOWN}
-        empty = {name for name, found in seen.items() if found.outcome is Outcome.CLEAR}
-        print(f"{service.service_type}: {len(unknown)} unknown, empty: {', '.join(sorted(empty)) or 'none'}")
-        lies |= {f"{service.service_type}.{name}": there[name] for name in empty if there[name]}
-        if not unknown:
-            trusted.append(service.service_type)
-    assert not lies
-    assert not trusted
 
 
 def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(job, filled_projects, full_cloud):

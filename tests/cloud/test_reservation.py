@@ -17,7 +17,6 @@ from tests.cloud.fillings.reservation import active, blazar, date, lease, networ
 from tests.cloud.services.blazar import SHARED
 from tests.support import sweeps
 
-pytestmark = pytest.mark.long  # most of the time, Blazar waits for the next of its rounds
 CLOUD = ("neutron", "blazar")
 (LEASE,) = SERVICE.types
 CARELESS = dataclasses.replace(LEASE, prepare=())

@@ -31,8 +31,8 @@ from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.orchestrator import CONFIGURATION
 from tests.support import commit, real_services
 
-#: Each commit kills the process before every STRIDEth effect, and six in a row before all; `tox -e long` sets 1.
-STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or len(real_services.TURNS))
+#: A run kills the process before every STRIDEth effect, and six rotations run before all; `tox -e nightly` sets 1.
+STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or 6)
 DRIVERS = sorted(e.name for e in importlib.metadata.entry_points(group="cleanup_orchestrator.drain"))
 #: Everything that Keystone has of one project.
 TABLES = {
@@ -251,9 +251,9 @@ def tenant(record: Record) -> Iterator[Tenant]:
 
 
 def points(effects: list[str]) -> range:
-    """Return the numbers of the effects before which this commit kills the process; six commits in a row try all."""
+    """Return the numbers of the effects before which this run kills the process; six rotations of the files try all."""
     print(f"\n{len(effects)} effects, of which every {STRIDE}th is tried:", *effects, sep="\n  ")
-    return range(1 + commit.commit().number % STRIDE, len(effects) + 1, STRIDE)
+    return range(1 + commit.commit().rotation(real_services.TURNS) % STRIDE, len(effects) + 1, STRIDE)
 
 
 def test_after_a_crash_of_the_drain_at_any_point_a_cancel_restores_everything(record, tenant):

@@ -25,6 +25,10 @@ class Commit:
     number: int  #: how many commits there are up to this one: two neighbours differ by one
     changed: frozenset[str]  #: paths that this commit and those shortly before it changed
 
+    def rotation(self, sets: int) -> int:
+        """Returns how often the commits before this one have run all sets of files."""
+        return self.number // sets
+
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
@@ -58,6 +62,19 @@ def commit() -> Commit:
 
 def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def divide(files: Collection[str], seconds: Mapping[str, float], sets: int) -> tuple[frozenset[str], ...]:
+    """Divides files into sets that take about the same time: the longest file first, each to the shortest set.
+
+    :param seconds: how long each file takes; an unknown file takes a minute
+    """
+    divided: list[tuple[float, list[str]]] = [(0.0, []) for _ in range(sets)]
+    for file in sorted(files, key=lambda file: (-seconds.get(file, 60.0), file)):
+        shortest = min(range(sets), key=lambda number: divided[number][0])
+        taken, members = divided[shortest]
+        divided[shortest] = (taken + seconds.get(file, 60.0), [*members, file])
+    return tuple(frozenset(members) for _, members in divided)
 
 
 def choose(

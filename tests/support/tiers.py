@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_CHOSEN] = commit.choose(
             commit.commit(),
             real_services.ALWAYS,
-            real_services.TURNS,
+            commit.divide(real_services.ROTATED, _durations(), real_services.TURNS),
             real_services.SOURCES,
             _durations(),
             real_services.BUDGET,
@@ -77,7 +77,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def _database(this: commit.Commit) -> str:
     """Return the database server of this commit."""
-    return real_services.DATABASES[(this.number + this.number // len(real_services.TURNS)) % 2]
+    return real_services.DATABASES[(this.number + this.rotation(real_services.TURNS)) % 2]
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:

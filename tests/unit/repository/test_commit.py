@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import commit, real_services
-from tests.support.commit import Commit, choose
+from tests.support.commit import Commit, choose, divide
 
 ALWAYS = ("tests/cloud/test_a.py", "tests/cloud/test_b.py")
 TURNS = (
@@ -17,6 +17,7 @@ TURNS = (
 )
 DNS = TURNS[1][0]
 HASH = "0" * 40
+LONG = "\npytestmark = pytest.mark.long"
 
 
 def at(number, *changed):
@@ -73,17 +74,21 @@ def test_files_whose_source_changed_come_first_within_the_budget(budget, ran):
     assert choice.chosen.get(DNS, "dns.py changed") == "dns.py changed"
 
 
-def test_every_file_of_real_services_runs_always_or_once_in_the_rotation():
-    """Except those with the marker ``long``, which no commit runs."""
-    files = (path for path in (commit.ROOT / "tests/cloud").glob("test_*.py"))
-    there = {
-        str(path.relative_to(commit.ROOT))
-        for path in files
-        if "\npytestmark = pytest.mark.long" not in path.read_text()
-    }
-    named = [*real_services.ALWAYS, *(file for turn in real_services.TURNS for file in turn)]
-    assert there - set(named) == set()
-    assert len(named) == len(set(named))
+@given(st.dictionaries(st.sampled_from([f"tests/cloud/test_{name}.py" for name in "abcdefgh"]), st.floats(1, 600)))
+def test_the_sets_have_each_file_once_and_take_about_the_same_time(seconds):
+    sets = divide(seconds, seconds, 3)
+    assert sorted(file for files in sets for file in files) == sorted(seconds)
+    times = [sum(seconds[file] for file in files) for files in sets]
+    assert max(times) - min(times) <= max(seconds.values(), default=0)
+
+
+def test_a_file_without_a_duration_counts_as_a_minute():
+    assert divide(["a", "b", "c"], {"a": 90, "b": 59}, 2) == ({"a"}, {"b", "c"})
+
+
+def test_no_file_of_real_services_has_a_marker_that_deselects_it_when_the_header_names_it():
+    marked = [path.name for path in (commit.ROOT / "tests/cloud").glob("test_*.py") if LONG in path.read_text()]
+    assert marked == []
 
 
 def test_every_file_that_is_named_is_there():
