@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 
-import pytest
-
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome

@@ -51,17 +51,23 @@ def commit() -> Commit:
         hash_, _, number = given.partition(":")
         return Commit(hash_, int(number or 0), frozenset())
     try:
-        hash_, date = _git("log", "-1", "--format=%H %ct").split()
+        hash_, date = git("log", "-1", "--format=%H %ct").split()
         since = f"--before={int(date) - RECENT}"
-        base = os.environ.get("CLEANUP_TESTS_BASE") or _git("rev-list", "-1", since, "HEAD")
-        changed = _git("diff", "--name-only", base or _git("hash-object", "-t", "tree", "/dev/null"), "HEAD")
-        return Commit(hash_, int(_git("rev-list", "--count", "HEAD")), frozenset(changed.splitlines()))
+        base = os.environ.get("CLEANUP_TESTS_BASE") or git("rev-list", "-1", since, "HEAD")
+        changed = git("diff", "--name-only", base or git("hash-object", "-t", "tree", "/dev/null"), "HEAD")
+        return Commit(hash_, int(git("rev-list", "--count", "HEAD")), frozenset(changed.splitlines()))
     except (OSError, subprocess.CalledProcessError) as error:
         raise RuntimeError(f"set CLEANUP_TESTS_HEAD: git does not say which commit this is: {error}") from None
 
 
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+def git(*arguments: str, unless: str | None = None) -> str:
+    """Returns what a git command prints in the checkout.
+
+    :param unless: returned if the command fails
+    :raises subprocess.CalledProcessError: the command fails, and ``unless`` is not given
+    """
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=unless is None, capture_output=True, text=True)
+    return done.stdout.strip() if unless is None or done.returncode == 0 else unless
 
 
 def divide(files: Collection[str], seconds: Mapping[str, float], sets: int) -> tuple[frozenset[str], ...]:

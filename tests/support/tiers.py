@@ -38,9 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_CHOSEN] = commit.choose(
             commit.commit(),
             real_services.ALWAYS,
-            commit.divide(real_services.ROTATED, _durations(), real_services.TURNS),
+            commit.divide(real_services.ROTATED, durations(), real_services.TURNS),
             real_services.SOURCES,
-            _durations(),
+            durations(),
             real_services.BUDGET,
         )
     config.pluginmanager.register(_Order(config), "order")
@@ -57,7 +57,7 @@ def pytest_xdist_auto_num_workers() -> int:
 _CHOSEN = pytest.StashKey[commit.Choice]()
 
 
-def _durations() -> dict[str, float]:
+def durations() -> dict[str, float]:
     """Seconds of each file or test that is in `DURATIONS`."""
     return json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
 
@@ -136,7 +136,7 @@ class _Order:
     """Gives out the longest files first; a short one at the end keeps no process waiting."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._seconds = _durations()
+        self._seconds = durations()
 
     def first(self, unit: str, taken: bool) -> tuple[bool, bool, float]:
         """Returns the key by which units are compared: the unit with the largest key runs first.
@@ -194,6 +194,6 @@ class _Recorder:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
         yield
-        known = _durations() | {file: round(seconds, 1) for file, seconds in self._seconds.items()}
+        known = durations() | {file: round(seconds, 1) for file, seconds in self._seconds.items()}
         kept = {file: seconds for file, seconds in sorted(known.items()) if seconds >= 1}
         DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
