@@ -57,13 +57,14 @@ def _absolute(schema):
 
 
 @functools.cache
-def validator(method, path, status, kind):
+def validator(method, path, status, kind, formats=True):
     """Return the validator of an answer; ``None``: the document has no such answer."""
     response = resolved(document()["paths"][path][method]["responses"].get(str(status)))
     if response is None or kind not in response.get("content", {}):
         return None
     schema = _absolute(closed(response["content"][kind]["schema"]))
-    return jsonschema.Draft202012Validator(schema, registry=registry(), format_checker=jsonschema.FormatChecker())
+    checker = jsonschema.FormatChecker() if formats else None
+    return jsonschema.Draft202012Validator(schema, registry=registry(), format_checker=checker)
 
 
 def resolved(response):
@@ -90,6 +91,111 @@ def operation(method, path):
     return None
 
 
+def _told(validator, value):
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
+
+
+@functools.cache
+def _query_validator(method, path, name):
+    """Return the validator of a query parameter; ``None``: the document has no such parameter."""
+    for parameter in document()["paths"][path][method]["parameters"]:
+        if (parameter.get("in"), parameter.get("name")) == ("query", name):
+            return jsonschema.Draft202012Validator(_absolute(parameter["schema"]), registry=registry())
+    return None
+
+
+def check_request(method, path, query, body):
+    """Check a request: its operation, its query parameters and its body.
+
+    :param query: for each parameter, the list of its values as text
+    :param body: the decoded JSON, or ``None`` without a body
+    """
+    what = f"{method} {path}"
+    found = operation(method, path)
+    assert found is not None, f"{what} is not documented"
+    for name, values in query.items():
+        checks = _query_validator(*found, name)
+        assert checks is not None, f"{what}: the query parameter {name} is not documented"
+        convert = int if checks.schema.get("type") == "integer" else str
+        given = [values] if checks.schema.get("type") == "array" else map(convert, values)
+        errors = [error for value in given for error in _told(checks, value)]
+        assert not errors, f"{what}: {name}: {errors}"
+    known = document()["paths"][found[1]][found[0]].get("requestBody")
+    if body is None:
+        assert not (known and known["required"]), f"{what} needs a body"
+        return
+    assert known, f"{what} has no documented body"
+    schema = _absolute(closed(known["content"]["application/json"]["schema"]))
+    errors = _told(jsonschema.Draft202012Validator(schema, registry=registry()), body)
+    assert not errors, f"{what}: {errors[:5]} in {json.dumps(body)[:2000]}"
+
+
+def completed(schema, value):
+    """Return an example of an answer with the required fields that it lacks: null, or the least value of the type."""
+    schema = _followed(schema)
+    if value is None:
+        return None
+    for option in schema.get("anyOf", ()):
+        if _followed(option).get("type") != "null":
+            return completed(option, value)
+    if isinstance(value, list):
+        return [completed(schema.get("items", {}), each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    properties = schema.get("properties", {})
+    made = {name: completed(properties.get(name, {}), each) for name, each in value.items()}
+    return {name: _least(properties[name]) for name in schema.get("required", ()) if name in properties} | made
+
+
+def _followed(schema):
+    while "$ref" in schema:
+        schema = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def _least(schema):
+    schema = _followed(schema)
+    kinds = schema.get("type", "")
+    if "null" in kinds or any(_followed(option).get("type") == "null" for option in schema.get("anyOf", ())):
+        return None
+    if "enum" in schema:
+        return schema["enum"][0]
+    if kinds == "object":
+        return completed(schema, {})
+    if schema.get("format") == "date-time":
+        return "2026-11-21T10:00:00Z"
+    return {"string": "", "integer": schema.get("minimum", 0), "number": 0, "boolean": False, "array": []}[kinds]
+
+
+def complete_answer(method, path, status, value):
+    """Return an answer to a documented request with all required fields."""
+    found = operation(method, path)
+    known = found and resolved(document()["paths"][found[1]][found[0]]["responses"].get(str(status)))
+    content = (known or {}).get("content", {}).get("application/json")
+    return completed(content["schema"], value) if content else value
+
+
+def check_answer(method, path, status, kind, value, formats=True):
+    """Check the status and the body of an answer to a documented request.
+
+    :param kind: the media type
+    :param value: the decoded JSON, or the text of another type
+    :param formats: whether ids have to be UUIDs, and times times
+    """
+    what = f"{method} {path}: {status}"
+    found = operation(method, path)
+    assert found is not None, f"{what} is not documented"
+    known = resolved(document()["paths"][found[1]][found[0]]["responses"].get(str(status)))
+    assert known is not None, f"{what} is not documented: {value!r:.500}"
+    if "content" not in known:
+        assert not value, f"{what} has no documented body"
+        return
+    checks = validator(*found, status, kind, formats)
+    assert checks is not None, f"{what} as {kind} is not documented"
+    errors = _told(checks, value)
+    assert not errors, f"{what}: {errors[:5]} in {json.dumps(value)[:2000]}"
+
+
 def check(request, response):
     """Check one answer."""
     what = f"{request.method} {request.path_info}: {response.status_int}"
@@ -109,11 +215,8 @@ def check(request, response):
     if request.method == "HEAD" or "content" not in known:
         assert response.body == b"", what
         return
-    checks = validator(*found, response.status_int, response.content_type)
-    assert checks is not None, f"{what} as {response.content_type} is not documented"
     value = response.json if response.content_type == "application/json" else response.text
-    errors = [f"{error.json_path}: {error.message}" for error in checks.iter_errors(value)]
-    assert not errors, f"{what}: {errors[:5]} in {json.dumps(value)[:2000]}"
+    check_answer(request.method, request.path_info, response.status_int, response.content_type, value)
 
 
 class Checked:

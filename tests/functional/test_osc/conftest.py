@@ -42,6 +42,7 @@ def stub_cloud():
     made = stub.Cloud()
     yield made
     made.close()
+    assert made.faults == []
 
 
 @pytest.fixture

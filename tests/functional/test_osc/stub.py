@@ -1,6 +1,7 @@
 """A small cloud over HTTP: logins and projects of Keystone, and the project-cleanup API as scripted answers.
 
-It uses no code of the package: it has the documented shapes, records every request, and returns what a test defined.
+It has the documented shapes, records every request, and returns what a test defined. The OpenAPI document checks each
+request, and each answer that no test defined.
 The script of a deletion is the list of states that successive requests return; the last one stays.
 """
 
@@ -10,6 +11,8 @@ import json
 import threading
 import urllib.parse
 import uuid
+
+from tests.functional.test_api import contract
 
 CLEANUP = "/cleanup"
 REQUEST_ID = "req-11111111-2222-3333-4444-555555555555"
@@ -23,6 +26,7 @@ def deletion(project, status="accepted", **fields):
         "found": 0,
         "deleted": 0,
         "remaining": 0,
+        "abandoned": 0,
         "kept": 0,
         "unknown": 0,
         "calls": 0,
@@ -86,7 +90,10 @@ def count(service, type, **fields):
         "found": 0,
         "deleted": 0,
         "remaining": 0,
+        "abandoned": 0,
         "kept": 0,
+        "unplanned": 0,
+        "unselected": 0,
         "calls": 1,
         "outcome": "clear",
         "state": "done",
@@ -95,6 +102,7 @@ def count(service, type, **fields):
     } | fields
 
 
+PLAN_ID, PLAN_HASH = "00000000-0000-4000-8000-000000000001", "9f86" + 60 * "0"
 BLOCKER = {
     "region": "RegionOne",
     "service": "volume",
@@ -102,6 +110,7 @@ BLOCKER = {
     "reason": "unreachable",
     "message": "no answer from http://volume.example",
     "remedy": "start the service, or waive it",
+    "blocked_by": [],
 }
 
 
@@ -110,6 +119,8 @@ class Cloud:
 
     def __init__(self):
         self.requests = []
+        self.faults = []  # requests and answers that differ from the API's document
+        self.is_newer = False  # it may answer with values that the document does not have
         self.domains = {"default": {"id": "default", "name": "Default"}, "d2": {"id": "d2", "name": "Second"}}
         self.projects = {}
         self.admin = self.add_project("admin")
@@ -168,7 +179,14 @@ class Cloud:
 
     def error(self, status, code, detail, **fields):
         """Return an answer in the API's error shape."""
-        error = {"status": status, "code": code, "title": "T", "detail": detail, "request_id": REQUEST_ID} | fields
+        error = {
+            "status": status,
+            "code": code,
+            "title": "T",
+            "detail": detail,
+            "request_id": REQUEST_ID,
+            "links": [],
+        } | fields
         return status, {"errors": [error]}, {}
 
     # -- the two services
@@ -179,8 +197,8 @@ class Cloud:
             return scripted.pop(0) if len(scripted) > 1 else scripted[0]
         if path.startswith("/identity"):
             return self.identity(method, path.removeprefix("/identity"), query, body)
-        if path.startswith(CLEANUP):
-            return self.cleanup(method, path.removeprefix(CLEANUP), query, body)
+        if path.startswith(f"{CLEANUP}/v1"):
+            return self.checked(method, path.removeprefix(CLEANUP), query, body)
         return 404, "<html><head><title>x</title></head><body><h1>Not Found</h1></body></html>", {}
 
     def identity(self, method, path, query, body):
@@ -239,6 +257,25 @@ class Cloud:
             "audit_ids": ["a"],
             "catalog": catalog,
         }
+
+    def checked(self, method, path, query, body):
+        """Answer as `cleanup`; note in `faults` what the API's document does not allow, of the request or the answer.
+
+        An answer gets the required fields that the test did not write. Its ids need not be UUIDs.
+        """
+        try:
+            contract.check_request(method, path, query, body)
+        except AssertionError as error:
+            self.faults.append(f"request: {error}")
+        status, answer, headers = self.cleanup(method, path, query, body)
+        answer = contract.complete_answer(method, path, status, answer)
+        if self.is_newer:
+            return status, answer, headers
+        try:
+            contract.check_answer(method, path, status, "application/json", answer, formats=False)
+        except AssertionError as error:
+            self.faults.append(f"answer: {error}")
+        return status, answer, headers
 
     def cleanup(self, method, path, query, body):
         parts = path.strip("/").split("/")
@@ -335,7 +372,8 @@ class Cloud:
             id_ = str(uuid.uuid4())
             nothing = {"region": None, "project_id": None, "deleted_at": None, "deleted_by": ""}
             made = {"created_at": "2026-11-21T10:00:00Z", "user_id": "u1", "user_name": "admin", "state": "in_force"}
-            self.waivers[id_] = {"id": id_} | nothing | made | body | {"links": []}
+            shown = {key: value for key, value in body.items() if key != "allow_unknown"}
+            self.waivers[id_] = {"id": id_} | nothing | made | shown | {"links": []}
             return 201, {"waiver": self.waivers[id_]}, {}
         if not parts:
             return self.paged("waivers", list(self.waivers.values()), query, "waivers")
@@ -423,8 +461,8 @@ class Cloud:
 
     @staticmethod
     def mark(key, n, row):
-        """A leftover has no id that could be a marker: the marker of the server is only in the link."""
-        return f"9{n}" if key == "leftovers" else str(row["id"])
+        """These have no id that could be a marker: the marker of the server is only in the link."""
+        return f"9{n}" if key in ("leftovers", "orphans", "resources") else str(row["id"])
 
     def paged(self, key, rows, query, path):
         marker, first = query.get("marker", [None])[0], 0

@@ -8,7 +8,9 @@ import subprocess
 import pytest
 import yaml
 
+from tests.functional.test_api import contract
 from tests.functional.test_osc import stub
+from tests.functional.test_osc.stub import PLAN_HASH, PLAN_ID
 
 LEFT = [
     {
@@ -158,6 +160,7 @@ class TestShow:
             "blockers": [stub.BLOCKER],
             "progress": {"found": 3, "deleted": 1, "remaining": 2, "steps": 6, "steps_done": 5},
         }
+        stub_cloud.is_newer = True
         return stub_cloud.add_deletion(demo, state, newer="of a newer server")
 
     def test_table(self, openstack, id_):
@@ -184,7 +187,9 @@ class TestShow:
 
     def test_json(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "json")
-        assert result.json == {k: v for k, v in stub_cloud.deletions[id_][0].items() if k != "links"}
+        answer = {"deletion": stub_cloud.deletions[id_][0]}
+        whole = contract.complete_answer("GET", f"/v1/deletions/{id_}", 200, answer)["deletion"]
+        assert result.json == {k: v for k, v in whole.items() if k != "links"}
 
     def test_yaml(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "yaml")
@@ -636,8 +641,8 @@ class TestForce:
 
 class TestPlans:
     PLAN = {
-        "id": "plan-1",
-        "hash": "9f86",
+        "id": PLAN_ID,
+        "hash": PLAN_HASH,
         "complete": False,
         "unknown": ["dns.zone@RegionOne"],
         "delete": 3,
@@ -676,8 +681,8 @@ class TestPlans:
     ]
 
     def test_show(self, openstack, stub_cloud):
-        stub_cloud.plans["plan-1"] = self.PLAN
-        table = openstack("project", "deletion", "plan", "show", "plan-1").out
+        stub_cloud.plans[PLAN_ID] = self.PLAN
+        table = openstack("project", "deletion", "plan", "show", PLAN_ID).out
         for line in (
             "network.port, network.router",
             "R1 compute.server: delete 1, protect 2",
@@ -686,13 +691,14 @@ class TestPlans:
             "1 other: nothing found",
         ):
             assert line in table
-        shown = openstack("project", "deletion", "plan", "show", "plan-1", "-f", "json").json
-        assert (shown["order"], shown["types"]) == (self.PLAN["order"], self.PLAN["types"])
+        shown = openstack("project", "deletion", "plan", "show", PLAN_ID, "-f", "json").json
+        plan = contract.complete_answer("GET", f"/v1/plans/{PLAN_ID}", 200, {"plan": self.PLAN})["plan"]
+        assert (shown["order"], shown["types"]) == (plan["order"], plan["types"])
         assert "links" not in shown
 
     def test_resources_of_all_pages(self, openstack, stub_cloud):
-        stub_cloud.plans["plan-1"], stub_cloud.resources["plan-1"] = self.PLAN, self.ROWS
-        args = ["project", "deletion", "plan", "resources", "plan-1", "-f", "json"]
+        stub_cloud.plans[PLAN_ID], stub_cloud.resources[PLAN_ID] = self.PLAN, self.ROWS
+        args = ["project", "deletion", "plan", "resources", PLAN_ID, "-f", "json"]
         assert [row["ID"] for row in openstack(*args).json] == ["p0", "p1", "p2", "p3", "p4"]
         assert [row["ID"] for row in openstack(*args, "--action", "delete").json] == ["p0", "p1", "p3"]
         assert [row["Size"] for row in openstack(*args).json] == [None, 1024, 1024, 1024, 1024]
@@ -703,10 +709,10 @@ class TestPlans:
         assert "--status planned" in result.err
 
     def test_delete_by_a_plan(self, openstack, stub_cloud, demo):
-        args = ["project", "delete", "--async", "--cascade", "--plan", "plan-1", "--plan-hash", "9f86", "demo"]
+        args = ["project", "delete", "--async", "--cascade", "--plan", PLAN_ID, "--plan-hash", PLAN_HASH, "demo"]
         assert openstack(*args).code == 0
         body = stub_cloud.requests[-1]["body"]
-        assert (body["plan_id"], body["plan_hash"], body["mode"]) == ("plan-1", "9f86", "cascade")
+        assert (body["plan_id"], body["plan_hash"], body["mode"]) == (PLAN_ID, PLAN_HASH, "cascade")
 
     @pytest.mark.parametrize(
         "args",
@@ -714,7 +720,7 @@ class TestPlans:
             ["--async", "--plan", "p", "demo"],
             ["--async", "--cascade", "--plan", "p", "demo", "test"],
             ["--async", "--cascade", "--plan", "p", "--include-subtree", "demo"],
-            ["--async", "--cascade", "--plan-hash", "9f86", "demo"],
+            ["--async", "--cascade", "--plan-hash", PLAN_HASH, "demo"],
             ["--plan", "p", "demo"],
         ],
     )

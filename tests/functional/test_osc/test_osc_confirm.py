@@ -7,8 +7,8 @@ from tests.functional.test_osc import stub
 CASCADE = ("project", "delete", "--async", "--cascade")
 FORCE = ("project", "deletion", "force", "--reason", "ticket 4711")
 PLAN = {
-    "id": "plan-1",
-    "hash": "9f86",
+    "id": stub.PLAN_ID,
+    "hash": stub.PLAN_HASH,
     "complete": False,
     "created_at": "2026-11-21T10:00:00Z",
     "types": [
@@ -90,9 +90,9 @@ def test_it_names_what_the_latest_dry_run_found(openstack, stub_cloud, demo, ter
 
 
 def test_it_names_what_the_plan_has(openstack, stub_cloud, demo, terminal):
-    stub_cloud.plans["plan-1"] = {**PLAN, "complete": True}
+    stub_cloud.plans[stub.PLAN_ID] = {**PLAN, "complete": True}
     terminal("n\n")
-    said = openstack(*CASCADE, "--plan", "plan-1", "demo").err
+    said = openstack(*CASCADE, "--plan", stub.PLAN_ID, "demo").err
     assert "and the resources that the plan names will be deleted" in said
     assert "12 block-storage.volume, 9 compute.server" in said and "could not list" not in said
 

@@ -50,8 +50,14 @@ class TestRequest:
         assert not found.microsecond and found.tzinfo is not None
 
     def test_a_plan(self, openstack, stub_cloud, demo):
-        assert openstack(*PURGE, "--plan", "p", "--plan-hash", "h", "demo").code == 0
-        expected = {"project_id": demo["id"], "mode": "empty", "dry_run": False, "plan_id": "p", "plan_hash": "h"}
+        assert openstack(*PURGE, "--plan", stub.PLAN_ID, "--plan-hash", stub.PLAN_HASH, "demo").code == 0
+        expected = {
+            "project_id": demo["id"],
+            "mode": "empty",
+            "dry_run": False,
+            "plan_id": stub.PLAN_ID,
+            "plan_hash": stub.PLAN_HASH,
+        }
         assert bodies(stub_cloud) == [expected]
 
     def test_async_and_keep_project_always_hold(self, openstack, stub_cloud, demo):

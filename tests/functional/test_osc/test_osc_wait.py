@@ -150,6 +150,7 @@ class TestToTheEnd:
 
     def test_a_status_that_only_a_newer_server_knows(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
+        stub_cloud.is_newer = True
         stub_cloud.script(demo, "accepted", "pondering", {"status": "archived", "finished_at": "2026-11-21T10:09:00Z"})
         result = openstack("project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Status")
         assert (result.code, result.out) == (1, "archived\n")

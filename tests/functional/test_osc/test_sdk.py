@@ -33,6 +33,7 @@ def cleanup(conn):
 def test_a_deletion_is_a_typed_resource(stub_cloud, conn, cleanup):
     demo = stub_cloud.add_project("demo")
     count = stub.count("network", "port", found=2)
+    stub_cloud.is_newer = True
     states = [{"status": "accepted"}, {"status": "deleting", "progress": {"found": 2}, "counts": [count], "newer": 1}]
     stub_cloud.script(demo, *states)
     project = conn.identity.find_project("demo", ignore_missing=False)
@@ -164,6 +165,7 @@ def test_a_dry_run_ends_as_planned(stub_cloud, cleanup):
 @pytest.mark.parametrize("status", ["leftovers", "failed", "cancelled", "a_status_of_a_newer_server"])
 def test_another_end_is_a_failure(stub_cloud, cleanup, status):
     end = {"status": status, "finished_at": "2026-11-21T10:09:00Z", "message": "a port\n is in use"}
+    stub_cloud.is_newer = True
     with pytest.raises(exceptions.ResourceFailure) as caught:
         waited(cleanup, stub_cloud, "accepted", end)
     assert str(caught.value).endswith(f"of project demo ended in status {status}: a port is in use")
