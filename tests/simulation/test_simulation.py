@@ -1,7 +1,7 @@
 """The promises, over many different runs, each of which can be repeated exactly.
 
 ``tox`` runs seeds 0 to 99 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
-other seeds: CI tries 300 for each commit, ``tox -e long`` some thousands. The tests of the simulation itself and the
+other seeds: CI tries 100 for each commit, ``tox -e nightly`` some thousands. The tests of the simulation itself and the
 search by hypothesis cost minutes, so they have the marker ``real``: they run for each commit in CI, not in ``tox``.
 """
 
