@@ -7,8 +7,6 @@ import graphlib
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
@@ -37,49 +35,95 @@ def type_checking_only(tree):
 
 
 @functools.cache
+def tree_of(module):
+    return ast.parse(SOURCES[module].read_text(), str(SOURCES[module]))
+
+
+@functools.cache
 def imports(module, typing=True):
-    """Return every module that a module's source imports, with parents; ``typing``: also those for types only."""
-    path = SOURCES[module]
-    tree = ast.parse(path.read_text(), str(path))
+    """Return every module that a module's source imports, with its line; ``typing``: also those for types only."""
+    tree = tree_of(module)
     skipped = set() if typing else type_checking_only(tree)
-    names = set()
+    lines = {}
     for node in ast.walk(tree):
         if node in skipped:
             continue
+        names = set()
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            names = {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+                package = module.split(".") if SOURCES[module].name == "__init__.py" else module.split(".")[:-1]
                 base = ".".join([*package[: len(package) - node.level + 1], *([base] if base else [])])
-            names.add(base)
-            names |= {f"{base}.{alias.name}" for alias in node.names if f"{base}.{alias.name}" in SOURCES}
+            names = {base, *(f"{base}.{alias.name}" for alias in node.names if f"{base}.{alias.name}" in SOURCES)}
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
-            names |= {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    return frozenset(names)
+            names = {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+        for name in names:
+            lines[name] = min(lines.get(name, node.lineno), node.lineno)
+    return lines
+
+
+def place(module, line):
+    return f"{SOURCES[module].relative_to(ROOT)}:{line}"
+
+
+def own(module):
+    """Return what the source of a module imports, and where."""
+    return {name: place(module, line) for name, line in imports(module).items()}
 
 
 def reach(module, typing=False):
-    """Return everything that importing a module brings, as far as our own source says so."""
-    seen, todo = set(), [module]
+    """Return everything that importing a module brings, as far as our own source says so, and where it is imported."""
+    found, todo = {}, [module]
     while todo:
         one = todo.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if one in SOURCES:
-            parents = [one.rsplit(".", n)[0] for n in range(1, one.count(".") + 1)]
-            todo += [*imports(one, typing), *parents]
-    return seen - {module}
+        parents = {one.rsplit(".", n)[0]: 0 for n in range(1, one.count(".") + 1)}
+        for name, line in (parents | imports(one, typing)).items():
+            if name != module and name not in found:
+                found[name] = place(one, line)
+                todo += [name] if name in SOURCES else []
+    return found
 
 
-def offenders(module, forbidden, found):
-    return sorted(
-        f"{module} imports {name}"
-        for name in found
-        if any(name == bad or name.startswith((bad + ".", bad + "_")) for bad in forbidden)
-    )
+def reach_with_types(module):
+    return reach(module, typing=True)
+
+
+def offences(modules, wrong, bring=own):
+    """Return each wrong import once: its file and line, its name, and a module that brings it.
+
+    :param wrong: whether the module of the first argument may not bring the second one
+    :param bring: ``own`` for what the sources of the modules import, or ``reach`` for all that they bring
+    """
+    assert modules
+    found = {}
+    for module in modules:
+        for name, where in bring(module).items():
+            if wrong(module, name):
+                found.setdefault(f"{where} imports {name}", module)
+    return [f"{text} (in or for {module})" for text, module in sorted(found.items())]
+
+
+def forbid(modules, wrong, bring=own):
+    found = offences(modules, wrong, bring)
+    assert not found, "\n".join(["wrong imports:", *found])
+
+
+def among(*forbidden):
+    """Return a function that says whether an import is one of these packages, or is in one of them."""
+    return lambda _, name: any(name == bad or name.startswith((bad + ".", bad + "_")) for bad in forbidden)
+
+
+def of_others(*rooms):
+    """Return a function that says whether an import is a module of this package outside of these rooms."""
+    return lambda _, name: name in SOURCES and name != PACKAGE and name not in inside(*rooms)
+
+
+def outside(*brought):
+    """Return a function that says whether an import is of another package that is not in the standard library."""
+    known = {*sys.stdlib_module_names, PACKAGE, "__future__", *brought}
+    return lambda _, name: name.partition(".")[0] not in known
 
 
 def inside(*prefixes):
@@ -110,26 +154,28 @@ def test_a_hidden_import_is_seen():
     assert "openstack.connection" not in imports(f"{PACKAGE}.plugins.calls", typing=False)
 
 
-@pytest.mark.parametrize("module", inside("core"))
-def test_the_core_imports_nothing_but_itself_and_the_standard_library(module):
-    allowed = {PACKAGE, *inside("core")}
-    found = {name for name in imports(module) if name.partition(".")[0] not in sys.stdlib_module_names}
-    assert sorted(found - allowed) == []
+def test_the_core_imports_nothing_but_itself_and_the_standard_library():
+    forbid(inside("core"), of_others("core"))
+    forbid(inside("core"), outside())
 
 
-@pytest.mark.parametrize("module", inside("core"))
-def test_the_core_reads_no_clock_and_no_environment(module):
-    tree = ast.parse(SOURCES[module].read_text())
-    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+def test_the_core_reads_no_clock_and_no_environment():
     clocks = {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.now", "time.time", "time.monotonic"}
-    assert sorted(used & {*clocks, "os.environ", "random.random", "random.uniform"}) == []
-    assert sorted(imports(module) & {"time", "os", "random", "socket", "threading", "uuid"}) == []
+    forbidden = {*clocks, "os.environ", "random.random", "random.uniform"}
+    used = [
+        f"{place(module, node.lineno)} uses {ast.unparse(node)}"
+        for module in inside("core")
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in forbidden
+    ]
+    assert not used, "\n".join(used)
+    modules = {"time", "os", "random", "socket", "threading", "uuid"}
+    forbid(inside("core"), lambda _, name: name in modules)
 
 
-@pytest.mark.parametrize("module", inside("plugins"))
-def test_plugins_know_neither_the_store_nor_the_bus(module):
+def test_plugins_know_neither_the_store_nor_the_bus():
     forbidden = [*ours("store", "messaging", "engine", "worker", "api", "cmd"), "sqlalchemy", "oslo_messaging"]
-    assert offenders(module, forbidden, reach(module)) == []
+    forbid(inside("plugins"), among(*forbidden), reach)
 
 
 #: What the plugins of services rest on; everything else in the room is a service's plugin.
@@ -159,36 +205,32 @@ def plugin_of(module):
     return ".".join(module.split(".")[:3])
 
 
-def plugin_offences(module, found):
-    """Return what a service's plugin may not import of this package."""
+def past_the_contract(module, name):
+    """Return whether a service's plugin may not import a module."""
     shared = ("admin", "base", "external_dns", "glance", "neutron", "nova", "port_uses", "verdicts")
-    allowed = {
-        *ours(*(f"plugins.{name}" for name in shared)),
-        *OTHER_PLUGINS.get(module, ()),
-    }
-    return sorted(
-        name
-        for name in found
-        if name.partition(".")[0] == PACKAGE and name not in allowed and plugin_of(name) != plugin_of(module)
-    )
+    allowed = {*ours(*(f"plugins.{each}" for each in shared)), *OTHER_PLUGINS.get(module, ())}
+    return name.partition(".")[0] == PACKAGE and name not in allowed and plugin_of(name) != plugin_of(module)
 
 
-@pytest.mark.parametrize("module", services_plugins())
-def test_a_plugin_imports_only_the_contract_and_its_package(module):
+def test_a_plugin_imports_only_the_contract_and_its_package():
     """A vendor's plugin needs one import, and the rooms behind the contract stay free to move."""
-    assert plugin_offences(module, imports(module)) == []
+    forbid(services_plugins(), past_the_contract)
 
 
 def test_an_import_past_the_contract_is_seen():
     found = {*ours("core.reasons", "plugins.base", "plugins.contract", "plugins.network.common", "plugins.dns"), "ast"}
-    expected = sorted(ours("core.reasons", "plugins.contract", "plugins.dns"))
-    assert plugin_offences(f"{PACKAGE}.plugins.network.routers", found) == expected
+    module = f"{PACKAGE}.plugins.network.routers"
+    said = offences([module], past_the_contract, lambda _: dict.fromkeys(found, "routers.py:3"))
+    assert said == [
+        f"routers.py:3 imports {name} (in or for {module})"
+        for name in sorted(ours("core.reasons", "plugins.contract", "plugins.dns"))
+    ]
     assert len(services_plugins()) > 13
 
 
-@pytest.mark.parametrize("module", sorted(SOURCES))
-def test_no_file_is_over_500_lines(module):
-    assert len(SOURCES[module].read_text().splitlines()) <= 500
+def test_no_file_is_over_500_lines():
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in SOURCES.values()}
+    assert {path: length for path, length in lengths.items() if length > 500} == {}
 
 
 def room(module):
@@ -203,68 +245,54 @@ def test_no_room_reaches_itself_through_another():
     tuple(graphlib.TopologicalSorter(arrows).static_order())
 
 
-@pytest.mark.parametrize("module", inside("api"))
-def test_the_api_never_calls_plugins(module):
+def test_the_api_never_calls_plugins():
     """Nor reaches what does. ``api.wsgi`` starts a process and asks ``service`` for it: there it ends."""
-    forbidden = ours("plugins", "worker", "engine", "messaging")
-    found = imports(module) if module == f"{PACKAGE}.api.wsgi" else reach(module, typing=True)
-    assert offenders(module, forbidden, found) == []
+    wsgi, forbidden = f"{PACKAGE}.api.wsgi", among(*ours("plugins", "worker", "engine", "messaging"))
+    forbid([wsgi], forbidden)
+    forbid(set(inside("api")) - {wsgi}, forbidden, reach_with_types)
 
 
-@pytest.mark.parametrize("module", sorted(SOURCES))
-def test_only_the_store_has_a_session(module):
-    if module not in [*ours("cmd.manage", "cmd.schema"), *inside("store")]:
-        assert offenders(module, ["sqlalchemy"], imports(module)) == []
+def test_only_the_store_has_a_session():
+    others = set(SOURCES) - {*ours("cmd.manage", "cmd.schema"), *inside("store")}
+    forbid(others, among("sqlalchemy"))
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {f"{PACKAGE}.cmd.manage"}))
-def test_only_the_management_command_writes_the_schema(module):
-    assert offenders(module, ["alembic", *ours("cmd.manage")], imports(module)) == []
+def test_only_the_management_command_writes_the_schema():
+    forbid(set(SOURCES) - {*ours("cmd.manage")}, among("alembic", *ours("cmd.manage")))
 
 
-@pytest.mark.parametrize("module", inside("store"))
-def test_the_store_reaches_nothing_but_the_core(module):
+def test_the_store_reaches_nothing_but_the_core():
     """Others learn of a commit from its listeners."""
-    assert offenders(module, ours(*(ROOMS - {"store", "core"})), reach(module, typing=True)) == []
+    forbid(inside("store"), among(*ours(*(ROOMS - {"store", "core"}))), reach_with_types)
 
 
-@pytest.mark.parametrize("module", inside("messaging"))
-def test_messaging_reaches_the_core_and_the_metrics(module):
+def test_messaging_reaches_the_core_and_the_metrics():
     forbidden = ours(*(ROOMS - {"messaging", "core", "monitoring"}), "monitoring.server")
-    assert offenders(module, forbidden, reach(module, typing=True)) == []
+    forbid(inside("messaging"), among(*forbidden), reach_with_types)
 
 
-@pytest.mark.parametrize("module", inside("keystone"))
-def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring(module):
+def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring():
     """``pip install --no-deps cleanup-orchestrator`` into Keystone's environment is all that an operator does."""
-    found = reach(module)
-    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("keystone")] == []
     brought = {"flask", "keystone", "keystoneauth1", "oslo_config", "oslo_log", "requests", "webob", "werkzeug"}
-    outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - {PACKAGE, "__future__"}
-    assert outside <= brought
+    forbid(inside("keystone"), of_others("keystone"), reach)
+    forbid(inside("keystone"), outside(*brought), reach)
 
 
-@pytest.mark.parametrize("module", inside("dashboard"))
-def test_the_panels_run_in_horizon_without_server_code(module):
+def test_the_panels_run_in_horizon_without_server_code():
     """Horizon's environment has neither the bus nor the database of the orchestrator."""
     forbidden = [*ours(*(ROOMS - {"dashboard", "sdk"})), "sqlalchemy", "oslo_messaging", "pecan"]
-    assert offenders(module, forbidden, reach(module)) == []
+    forbid(inside("dashboard"), among(*forbidden), reach)
 
 
-@pytest.mark.parametrize("module", inside("osc"))
-def test_the_client_brings_no_server(module):
+def test_the_client_brings_no_server():
     """What is installed beside ``openstack`` on a laptop is the REST client and nothing behind it."""
-    forbidden = ours(*(ROOMS - {"osc", "sdk", "core"}))
-    assert offenders(module, forbidden, reach(module)) == []
+    forbid(inside("osc"), among(*ours(*(ROOMS - {"osc", "sdk", "core"}))), reach)
 
 
-@pytest.mark.parametrize("module", inside("sdk"))
-def test_the_sdk_needs_nothing_but_openstacksdk(module):
+def test_the_sdk_needs_nothing_but_openstacksdk():
     """A program on a user's machine imports it."""
-    found = reach(module)
-    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("sdk")] == []
-    outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - {PACKAGE, "__future__"}
-    assert outside <= {"keystoneauth1", "openstack", "requests"}
+    forbid(inside("sdk"), of_others("sdk"), reach)
+    forbid(inside("sdk"), outside("keystoneauth1", "openstack", "requests"), reach)
 
 
 #: What a service imports that speaks the protocol, and the documents for its tests.
@@ -273,16 +301,13 @@ SERVICE_SIDE = ours(
 )
 
 
-@pytest.mark.parametrize("module", SERVICE_SIDE)
-def test_the_side_of_a_service_needs_nothing_but_python(module):
-    found = reach(module)
-    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("protocol")] == []
-    assert {name.partition(".")[0] for name in found} <= set(sys.stdlib_module_names) | {PACKAGE, "__future__"}
+def test_the_side_of_a_service_needs_nothing_but_python():
+    forbid(SERVICE_SIDE, of_others("protocol"), reach)
+    forbid(SERVICE_SIDE, outside(), reach)
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - set(inside("cmd"))))
-def test_only_commands_import_commands(module):
-    assert offenders(module, ours("cmd"), imports(module)) == []
+def test_only_commands_import_commands():
+    forbid(set(SOURCES) - set(inside("cmd")), among(*ours("cmd")))
 
 
 def test_the_migrations_folder_does_not_shadow_the_library():
