@@ -10,6 +10,8 @@ import subprocess
 import pytest
 import yaml
 
+from tests.support.cases import each_case
+
 ROOT = pathlib.Path(__file__).parents[2]
 RULES = ROOT / "etc" / "prometheus-alerts.yaml"
 TESTS = pathlib.Path(__file__).with_name("alerts.test.yaml")
@@ -48,7 +50,7 @@ def test_an_alert_uses_metrics_that_exist_and_says_what_to_do(rule):
     assert f"   * - ``{rule['alert']}``\n     - {rule['labels']['severity']}\n" in PAGE.read_text()
 
 
-@pytest.mark.parametrize("query", queries())
+@each_case("query", queries())
 def test_the_dashboard_uses_metrics_that_exist(query):
     assert used(query) - documented() == set()
     assert used(query) or "process_" in query

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import pathlib
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,22 +28,25 @@ def _offence(error: BaseException, file: str) -> str:
     return f"{pathlib.Path(at.filename).name}:{at.lineno}: {kind}{str(error)[:_SHOWN]}"
 
 
-def each(names: str, *tables: Iterable[Any], ids: Callable[..., Any] = str) -> Callable[..., Any]:
+def each_case(*tables: Any, ids: Callable[..., Any] = str) -> Callable[..., Any]:
     """Calls a test with each case of a table, and fails with one message that names all cases that fail.
 
-    ``pytest.mark.parametrize`` makes a test of each case. pytest needs some milliseconds for a test, and a change of the
-    source fails hundreds of them. This decorator is for tables of facts, such as "each option is in the manual". The
-    cases share the fixtures of one test, so the test must not change them.
+    ``pytest.mark.parametrize`` makes a test of each case. pytest needs some milliseconds for a test, and one defect
+    fails hundreds of them. This decorator is for tables of facts, such as "each option is in the manual". The cases
+    share the fixtures of one test, so the test must not change them.
 
-    :param names: the parameters, with commas between them
-    :param tables: the values of the parameters; with several tables, each combination of their rows
+    :param tables: a parameter and its values, as in ``"a", [1, 2]``; or several parameters with a tuple for each case,
+        as in ``"a,b", [(1, 2), (3, 4)]``. With several such pairs, each combination of their rows is a case
     :param ids: what names a value in the message
     """
-    wanted = names.replace(" ", "").split(",")
-    rows = [[row if isinstance(row, tuple) and len(wanted) > 1 else (row,) for row in table] for table in tables]
+    wanted: list[str] = []
+    rows: list[list[tuple[Any, ...]]] = []
+    for names, table in zip(tables[::2], tables[1::2], strict=True):
+        wanted += names.split(",")
+        rows.append([row if "," in names else (row,) for row in table])
     cases = [tuple(itertools.chain(*parts)) for parts in itertools.product(*rows)]
     if not cases:
-        raise ValueError(f"the table of {names} has no case")
+        raise ValueError(f"a table of {', '.join(wanted)} has no case")
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         file = inspect.getfile(test)

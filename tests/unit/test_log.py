@@ -12,6 +12,7 @@ import pytest
 from oslo_config import cfg
 
 from cleanup_orchestrator import log as our_log
+from tests.support.cases import each_case
 
 
 @pytest.fixture
@@ -146,9 +147,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("kind", ["text", "plain"])
+@each_case("end", ENDS, "error", ERRORS, "kind", ["text", "plain"])
 def test_the_text_of_an_exception_begins_no_line(logged, kind, error, end):
     logger, written = logged(kind)
     shown = raised(ERRORS[error](end))
@@ -225,8 +224,7 @@ def test_no_exception_is_no_error(logged):
     assert written() == "a\nNoneType: None\n"
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("error", ERRORS)
+@each_case("end", ENDS, "error", ERRORS)
 def test_json_is_one_line_and_valid(logged, error, end):
     logger, written = logged("json")
     try:

@@ -13,6 +13,7 @@ from cleanup_orchestrator.api import errors, operations, schemas
 from cleanup_orchestrator.api.root import Root
 from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
 from tests.functional.test_api.site import Site
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "cleanup_orchestrator" / "api"
@@ -59,7 +60,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("body", "code", "field"), BODIES, ids=[b.decode("latin-1")[:40] for b, _, _ in BODIES])
+@each_case("body,code,field", BODIES)
 def test_a_bad_body(site, body, code, field):
     answer = site.post("/v1/deletions", body)
     assert (answer.status, answer.error["code"]) == (400, code)
@@ -482,7 +483,7 @@ SCHEMAS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "schema"), SCHEMAS, ids=[name for name, _ in SCHEMAS])
+@each_case("name,schema", SCHEMAS, ids=lambda value: value if isinstance(value, str) else "")
 def test_every_field_is_described(name, schema):
     assert schema["additionalProperties"] is False
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -10,6 +10,7 @@ import webob
 
 from cleanup_orchestrator.api import answers, errors, microversions, openapi, operations, schemas
 from tests.functional.test_api import contract
+from tests.support.cases import each_case
 
 
 def test_it_is_an_openapi_document(site):
@@ -68,7 +69,7 @@ def _references(value):
         yield from _references(each)
 
 
-@pytest.mark.parametrize("name", answers.NAMED)
+@each_case("name", answers.NAMED)
 def test_every_field_of_an_answer_says_what_it_is(name):
     jsonschema.Draft202012Validator.check_schema(answers.NAMED[name])
     assert list(_silent(answers.NAMED[name], name)) == []

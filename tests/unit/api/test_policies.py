@@ -6,6 +6,7 @@ from oslo_context.context import RequestContext
 from oslo_policy import opts
 
 from cleanup_orchestrator.api import policies
+from tests.support.cases import each_case
 
 #: Rules that allow admins only.
 ADMINS_ONLY = {
@@ -81,38 +82,43 @@ def test_every_rule_is_here():
     assert MANAGERS == {policies.CREATE, policies.RETRY, policies.CANCEL, policies.RESTORE}
 
 
-@pytest.mark.parametrize("rule", sorted(ADMINS_ONLY))
+@each_case("rule", sorted(ADMINS_ONLY))
 def test_admins_alone(enforcer, rule):
     assert who_may(enforcer, rule) == ADMINS
 
 
-@pytest.mark.parametrize("rule", sorted(READERS))
+@each_case("rule", sorted(READERS))
 def test_admins_and_readers_of_the_whole_system(enforcer, rule):
     """Orphans, liens, waivers and the brake concern projects of every domain."""
     assert who_may(enforcer, rule) == {*ADMINS, "a reader of the system"}
 
 
-@pytest.mark.parametrize("rule", sorted(MANAGERS))
+@each_case("rule", sorted(MANAGERS))
 def test_admins_and_managers_of_the_projects_domain(enforcer, rule):
     assert who_may(enforcer, rule) == {*ADMINS, "a manager of the domain"}
     assert who_may(enforcer, rule, "other") == {*ADMINS, "a manager of another domain"}
 
 
-@pytest.mark.parametrize("rule", sorted(DOMAIN_READERS))
+@each_case("rule", sorted(DOMAIN_READERS))
 def test_admins_and_readers_of_the_system_and_of_the_projects_domain(enforcer, rule):
     assert who_may(enforcer, rule) == {*ADMINS, "a reader of the system", *OF_THE_DOMAIN}
     assert who_may(enforcer, rule, "other") == {*ADMINS, "a reader of the system", "a manager of another domain"}
 
 
-@pytest.mark.parametrize("rule", sorted(MANAGERS | DOMAIN_READERS))
+@each_case("rule", sorted(MANAGERS | DOMAIN_READERS))
 def test_where_no_domain_is_named_admins_and_readers_of_the_system_alone(enforcer, rule):
     """A manager without a domain would else match a project without one: None is None."""
     assert who_may(enforcer, rule, None) == ADMINS | ({"a reader of the system"} & who_may(enforcer, rule))
 
 
-@pytest.mark.parametrize("requester", ["u", "other", "", None])
-@pytest.mark.parametrize("user", ["u", "", None])
-@pytest.mark.parametrize("rule", sorted(MANAGERS | DOMAIN_READERS | READERS | ADMINS_ONLY))
+@each_case(
+    "requester",
+    ["u", "other", "", None],
+    "user",
+    ["u", "", None],
+    "rule",
+    sorted(MANAGERS | DOMAIN_READERS | READERS | ADMINS_ONLY),
+)
 def test_who_requested_a_deletion_follows_it_with_any_token_and_does_nothing_else(enforcer, rule, user, requester):
     """An empty user id matches no user. A deletion that was noticed has no user id, so no user is its requester."""
     context = RequestContext(user_id=user, roles=["member", "reader"], project_id="x", project_domain_id="other")

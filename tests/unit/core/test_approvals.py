@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.deletion import Approval, Mode, RoundPurpose, Sta
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from tests.support.cases import each_case
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -308,8 +309,7 @@ def test_a_new_attempt_has_a_new_recovery_window():
     assert again.point_of_no_return_at is None
 
 
-@pytest.mark.parametrize("status", sorted(Status))
-@pytest.mark.parametrize("purpose", list(RoundPurpose))
+@each_case("status", sorted(Status), "purpose", list(RoundPurpose))
 def test_restored_is_what_nothing_was_deleted_of(status, purpose):
     record = deletion(status=status, purpose=purpose)
     before = {Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.RECOVERABLE}

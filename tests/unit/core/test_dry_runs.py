@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.guard import Facts, may_write
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE, MOVES
+from tests.support.cases import each_case
 from tests.unit.world import T0, deletion
 
 ASKED = Event("deletion.accepted", "x", "alice", {}, "req-1")
@@ -26,8 +27,7 @@ def test_only_a_live_dry_run_gives_way_and_only_to_a_deletion_that_is_none(statu
     assert not gives_way(dataclasses.replace(dry, has_changes=True), REAL), "it has something to undo"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in StepKind if kind is not StepKind.RELEASE])
-@pytest.mark.parametrize("status", sorted(LIVE))
+@each_case("kind", [kind for kind in StepKind if kind is not StepKind.RELEASE], "status", sorted(LIVE))
 def test_what_gives_way_has_written_nothing(status, kind):
     assert not may_write(Facts(deletion(status=status, dry_run=True)), Step("s", "d", kind, round=1))
 

@@ -17,6 +17,7 @@ from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection, unmatched
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, forcible
+from tests.support.cases import each_case
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -319,9 +320,7 @@ def test_force_is_refused_in_every_status():
         assert not forcible(deletion(mode=Mode.EMPTY, status=status))
 
 
-@pytest.mark.parametrize("kind", [StepKind.CLOSE, StepKind.REMOVE])
-@pytest.mark.parametrize("purpose", list(RoundPurpose))
-@pytest.mark.parametrize("origin", list(Origin))
+@each_case("kind", [StepKind.CLOSE, StepKind.REMOVE], "purpose", list(RoundPurpose), "origin", list(Origin))
 def test_the_guard_refuses_to_disable_and_to_remove_a_project_that_is_kept(kind, purpose, origin):
     record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose, origin=origin)
     for writing in (False, True):

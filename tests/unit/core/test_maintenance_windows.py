@@ -9,6 +9,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, DAYS, Windows
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 BERLIN = "Europe/Berlin"
@@ -20,8 +21,8 @@ def utc(text):
 
 #: 2026-11-16 is a Monday. In Berlin clocks go forward on 2026-03-29 at 02:00 (01:00 UTC), and back on 2026-10-25 at
 #: 03:00 (01:00 UTC).
-@pytest.mark.parametrize(
-    ("entries", "zone", "at", "open_", "why"),
+@each_case(
+    "entries,zone,at,open_,why",
     [
         (["mon-fri 20:00-06:00"], "UTC", "2026-11-16T19:59:59", False, "before it begins"),
         (["mon-fri 20:00-06:00"], "UTC", "2026-11-16T20:00:00", True, "it begins"),

@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan, ScanPart
 from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.messaging import notifications
 from cleanup_orchestrator.plugins import registry
+from tests.support.cases import each_case
 
 T0 = datetime.datetime(2026, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
@@ -194,7 +195,7 @@ def test_when_a_resource_was_made(row, expected):
 SERVICES = registry.load().services.values()
 
 
-@pytest.mark.parametrize("type_", [t for s in SERVICES for t in s.types], ids=lambda t: t.name)
+@each_case("type_", [t for s in SERVICES for t in s.types], ids=lambda t: t.name)
 def test_every_type_is_scanned_or_gives_the_reason_why_not(type_):
     all_projects_view = type_.all_projects_view()
     if all_projects_view is None:

@@ -8,6 +8,7 @@ from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Statu
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
+from tests.support.cases import each_case
 from tests.unit.world import CLEAR, REMOVING, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -257,9 +258,7 @@ def test_a_project_that_keystone_knows_again_is_left_alone_at_once(when, who):
     assert not world.deletion.has_changes
 
 
-@pytest.mark.parametrize("kind", StepKind)
-@pytest.mark.parametrize("purpose", RoundPurpose)
-@pytest.mark.parametrize("project_setting", [False, True])
+@each_case("kind", StepKind, "purpose", RoundPurpose, "project_setting", [False, True])
 def test_only_sweeps_of_an_adopted_deletion_write(kind, purpose, project_setting):
     record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=purpose)
     step = Step("s", "d", kind, round=record.round, project_setting=project_setting)

@@ -11,13 +11,14 @@ from cleanup_orchestrator.core import redact
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover
 from cleanup_orchestrator.errors import classify
+from tests.support.cases import each_case
 
 FERNET = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
 JWS = "eyJhbGciOiJFUzI1NiIsInR5.eyJzdWIiOiJhYmNkZWZn.c2lnbmF0dXJlc2lnbmF0dXJl"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
+@each_case(
+    "text,left",
     [
         (f"token {FERNET} is bad", "token *** is bad"),
         (f"{JWS}!", "***!"),
@@ -43,8 +44,8 @@ def test_a_secret_goes(text, left):
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE/x+hush==\nhush\n-----END RSA PRIVATE KEY-----"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
+@each_case(
+    "text,left",
     [
         # All of a value in quotes, whatever is in it.
         ('{"password": "a b c d", "n": "n"}', '{"password": "***", "n": "n"}'),
@@ -94,7 +95,7 @@ def test_all_of_a_secret_goes(text, left):
     assert redact.redact(left) == left
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "key-manager.secret@RegionOne: clear, 3 found, 3 gone, 0 left, 7 calls",
@@ -124,8 +125,8 @@ def test_the_message_of_a_failure_has_no_secret_even_where_it_is_cut():
         assert FERNET[:20] not in classify(RuntimeError(f"{'x' * length} {FERNET}")).message
 
 
-@pytest.mark.parametrize(
-    ("url", "left"),
+@each_case(
+    "url,left",
     [
         ("https://u:a,b@h/x", "https://u:***@h/x"),
         ("https://u:a@b@h/x", "https://u:***@***@h/x"),
@@ -260,8 +261,12 @@ def test_many_backslashes_take_no_more_time_than_their_number_explains(before, w
     assert redact.redact(text, len(text)) == f"password{quote}: {quote}***{quote} y"
 
 
-@pytest.mark.parametrize("start", ["x://u:", "x://u:p/", '"password": "', "private_key: -----BEGIN X-----", "token=b'"])
-@pytest.mark.parametrize("unit", ["@", "/", "a@", "@/", "\\", "\\'", "'", "-----", "-----END", "a ", "://", "a:"])
+@each_case(
+    "start",
+    ["x://u:", "x://u:p/", '"password": "', "private_key: -----BEGIN X-----", "token=b'"],
+    "unit",
+    ["@", "/", "a@", "@/", "\\", "\\'", "'", "-----", "-----END", "a ", "://", "a:"],
+)
 def test_the_rest_of_a_text_is_searched_in_linear_time(start, unit):
     assert took(start + unit * (redact.LONGEST // len(unit))) < SECONDS
     assert took((start + unit * 7) * (redact.LONGEST // (len(start) + 7 * len(unit)))) < SECONDS

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.deletion import ConditionType, RoundPurpose, Stat
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import ONE_ANSWER, ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
+from tests.support.cases import each_case
 from tests.unit.world import CLEAR, T0, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -54,8 +55,12 @@ def test_what_a_list_said_before_counts(before, now, outcome, reason):
     assert (step.outcome, step.reason) == (outcome, reason)
 
 
-@pytest.mark.parametrize("result", [NOT_FOUND, ABSENT, CLEAR, left("a"), failed(Reason.ERROR)])
-@pytest.mark.parametrize("before", [[], [CLEAR], [left("a")], [left("a"), ABSENT], [ABSENT], [left("a"), NOT_FOUND]])
+@each_case(
+    "result",
+    [NOT_FOUND, ABSENT, CLEAR, left("a"), failed(Reason.ERROR)],
+    "before",
+    [[], [CLEAR], [left("a")], [left("a"), ABSENT], [ABSENT], [left("a"), NOT_FOUND]],
+)
 def test_a_believed_result_is_believed_again(before, result):
     once = believed(after(*before), result)
     assert believed(after(*before), once) == once

@@ -14,6 +14,7 @@ from werkzeug import exceptions, routing
 from cleanup_orchestrator.keystone import filter as filtering
 from cleanup_orchestrator.keystone import intercept
 from cleanup_orchestrator.keystone.filter import Route, Unclear, read
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 ROOT = Path(__file__).parents[3]
@@ -85,7 +86,7 @@ def test_what_stands_before_the_version_does_not_matter(prefix):
     assert read(f"{prefix}/v3/domains/default") == Route("domain", "default", before)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         "",
@@ -115,7 +116,7 @@ def test_the_filter_ignores_other_paths(path):
     assert read(path) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         f"/v3/%70rojects/{ID}",

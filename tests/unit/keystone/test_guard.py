@@ -23,6 +23,7 @@ from cleanup_orchestrator.keystone.protocol import (
     SERIAL_HEADER,
     SERIAL_OPTION,
 )
+from tests.support.cases import each_case
 
 D, OTHER_D = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ORCHESTRATOR = Caller("orchestrator", True)
@@ -88,7 +89,7 @@ UPDATES = {
 }
 
 
-@pytest.mark.parametrize("what", UPDATES)
+@each_case("what", UPDATES)
 def test_who_may_change_a_project(what):
     change, options, expected = UPDATES[what]
     assert tuple(status(guard.update(change, options, caller)) for caller in CALLERS.values()) == expected

@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.transitions import MOVES
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import Store, tables
+from tests.support.cases import each_case
 from tests.unit import world
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -77,8 +78,7 @@ def test_the_manual_has_every_field_and_no_other():
     assert documented().keys() == payload.keys()
 
 
-@pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize("conditions", [(), (STALLED,)])
+@each_case("status", Status, "conditions", [(), (STALLED,)])
 def test_every_field_has_the_documented_type_in_every_status(status, conditions):
     d = world.deletion(status=status, conditions=conditions, finished_at=world.T0 if conditions else None)
     for before in (None, world.deletion()):
@@ -241,7 +241,7 @@ def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
         assert [name for name in payload if f"``{name}``" not in page] == []
 
 
-@pytest.mark.parametrize(("before", "after"), sorted(MOVES))
+@each_case("before,after", sorted(MOVES))
 def test_every_legal_move_is_announced(before, after):
     assert notifications.announced(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
 

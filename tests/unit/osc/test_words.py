@@ -5,10 +5,9 @@ import importlib.metadata
 import re
 from pathlib import Path
 
-import pytest
-
 from cleanup_orchestrator.api.operations import OPERATIONS
 from cleanup_orchestrator.osc import project_delete, words
+from tests.support.cases import each_case
 
 API = Path(words.__file__).parents[1] / "api"
 #: What only a program that calls the API needs: a field, a call, a path.
@@ -31,21 +30,22 @@ def texts():
             else:
                 continue
             if " " in text.strip() and not text.startswith("cleanup"):
-                yield path.name, text
+                yield path.name, node.lineno, text
 
 
 #: Modules without errors for a client: descriptions for other readers.
 NOT_ERRORS = {"answers.py", "app.py", "openapi.py", "operations.py", "options.py", "policies.py", "root.py"}
-RAISED = sorted({text for name, text in texts() if name not in NOT_ERRORS})
+#: The line of each text that a client may get.
+RAISED = {text: f"api/{name}:{line}" for name, line, text in texts() if name not in NOT_ERRORS}
 
 
 def test_the_api_has_texts_to_translate():
     assert sum(1 for text in RAISED if REST.search(text)) > 15
 
 
-@pytest.mark.parametrize("text", RAISED)
-def test_no_text_of_the_api_names_a_call_or_a_field(text):
-    assert not REST.search(words.spoken(text)), words.spoken(text)
+@each_case("text,place", RAISED.items())
+def test_no_text_of_the_api_names_a_call_or_a_field(text, place):
+    assert not REST.search(words.spoken(text)), f"{place}: {words.spoken(text)}"
 
 
 FIELDS = {
@@ -56,13 +56,13 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(FIELDS))
+@each_case("name", sorted(FIELDS))
 def test_each_field_has_an_option_or_is_an_option(name):
     assert not REST.search(words.spoken(f"'{name}' is not valid"))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@each_case(
+    "text,said",
     [
         (
             "there are projects below this one: a, b; delete them first, or set include_subtree",

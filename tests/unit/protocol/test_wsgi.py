@@ -25,6 +25,7 @@ from cleanup_orchestrator.protocol import (
     User,
     schemas,
 )
+from tests.support.cases import each_case
 from tests.unit.protocol.caller import OTHER, PROJECT, Client
 
 BASE = f"/projects/{PROJECT}"
@@ -123,8 +124,7 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("more", NO_TOKEN, ids=str)
-@pytest.mark.parametrize(("method", "path"), CALLS)
+@each_case("more", NO_TOKEN, "method,path", CALLS)
 def test_without_a_valid_token_every_call_is_refused(store, method, path, more):
     answer = Client(store.app, more={"REMOTE_ADDR": "127.0.0.1", **more})(method, path)
     assert answer.said == "401 not-authenticated"
@@ -132,8 +132,12 @@ def test_without_a_valid_token_every_call_is_refused(store, method, path, more):
     assert (store.calls, store.drained) == ([], set())
 
 
-@pytest.mark.parametrize("roles", [(), ("member",), ("admin", "member", "reader"), ("Service",), ("services",)])
-@pytest.mark.parametrize(("method", "path"), [call for call in CALLS if call[1] not in ("//", "/%FF")])
+@each_case(
+    "roles",
+    [(), ("member",), ("admin", "member", "reader"), ("Service",), ("services",)],
+    "method,path",
+    [call for call in CALLS if call[1] not in ("//", "/%FF")],
+)
 def test_without_the_role_every_call_is_forbidden(store, method, path, roles):
     assert Client(store.app, roles, PROJECT)(method, path).said == "403 forbidden"
     assert (store.calls, store.drained) == ([], set())
@@ -175,8 +179,8 @@ def test_a_member_of_the_project_may_only_delete_one_resource_that_the_service_a
 RAWS, MOUNTS = ("REQUEST_URI", "RAW_URI", ""), ("", "/project-resources/v1", "/a b/%41/ü/project-resources/v1")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "said"),
+@each_case(
+    "method,path,said",
     [
         ("GET", "", "200"),
         ("GET", "/", "200"),

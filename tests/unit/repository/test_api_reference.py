@@ -4,10 +4,9 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from cleanup_orchestrator.api import answers, errors, openapi
 from cleanup_orchestrator.api.operations import OPERATIONS
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "doc" / "ext"))
@@ -24,7 +23,7 @@ def section(title, line="-"):
     return re.split(r"\n\.\. _(?:operation|schema|tag|errors)\b", rest)[0]
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@each_case("method,path", OPERATIONS)
 def test_every_call_has_its_parameters_errors_and_example(method, path):
     operation, text = OPERATIONS[method, path], section(f"{method} {path}")
     assert operation.summary in text
@@ -39,13 +38,13 @@ def test_every_call_has_its_parameters_errors_and_example(method, path):
     assert (f"    {method} /" in text) is (operation.name in openapi.examples())
 
 
-@pytest.mark.parametrize("name", answers.NAMED)
+@each_case("name", answers.NAMED)
 def test_every_object_has_its_fields(name):
     rows = set(re.findall(r"^   \* - ``([\w.\[\]]+)``$", section(name), re.M))
     assert set(answers.NAMED[name]["properties"]) <= rows
 
 
-@pytest.mark.parametrize("code", errors.CODES)
+@each_case("code", errors.CODES)
 def test_every_code_has_the_anchor_of_the_help_link(code):
     assert PAGE.count(f"\n.. _{errors.anchor(code)}:\n\n``{code}`` (") == 1
 

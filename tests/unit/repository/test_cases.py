@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cases import each
+from tests.support.cases import each_case
 
 
 def failure(test, **fixtures):
@@ -12,7 +12,7 @@ def failure(test, **fixtures):
 
 
 def test_all_cases_that_fail_are_named_with_their_line_and_reason():
-    @each("number,limit", [(1, 5), (6, 5), (7, 5)])
+    @each_case("number,limit", [(1, 5), (6, 5), (7, 5)])
     def check(number, limit, unit):
         assert number <= limit, f"{number} {unit}"
 
@@ -25,7 +25,7 @@ def test_all_cases_that_fail_are_named_with_their_line_and_reason():
 def test_an_error_and_a_failure_in_the_middle_count_and_the_rest_is_tried():
     tried = []
 
-    @each("case", ["raise", "fail", "pass"])
+    @each_case("case", ["raise", "fail", "pass"])
     def check(case):
         tried.append(case)
         if case == "raise":
@@ -41,7 +41,7 @@ def test_an_error_and_a_failure_in_the_middle_count_and_the_rest_is_tried():
 def test_several_tables_give_each_combination():
     seen = []
 
-    @each("a,b,c", [(1, 2), (3, 4)], "xy")
+    @each_case("a,b", [(1, 2), (3, 4)], "c", "xy")
     def check(a, b, c):
         seen.append((a, b, c))
 
@@ -51,9 +51,9 @@ def test_several_tables_give_each_combination():
 
 def test_a_table_without_cases_is_refused():
     with pytest.raises(ValueError, match="no case"):
-        each("x", [])
+        each_case("x", [])
 
 
-@each("case", [1, 2])
+@each_case("case", [1, 2])
 def test_pytest_gives_the_other_parameters(case, tmp_path):
     assert tmp_path.is_dir() and case in (1, 2)

@@ -3,10 +3,9 @@
 import configparser
 from pathlib import Path
 
-import pytest
-
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason, remedy
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 DOC = ROOT / "doc" / "source"
@@ -23,12 +22,12 @@ def section(title):
     return page.partition(f"\n{title}\n{'=' * len(title)}\n")[2].partition("\n====")[0]
 
 
-@pytest.mark.parametrize("status", Status)
+@each_case("status", Status)
 def test_every_status_is_explained(status):
     assert section("Statuses").count(f"   * - ``{status}``\n") == 1
 
 
-@pytest.mark.parametrize("reason", Reason)
+@each_case("reason", Reason)
 def test_every_reason_is_explained_with_its_remedy(reason):
     _, found, rest = section("Reasons").partition(f"   * - ``{reason}``\n")
     assert found

@@ -11,6 +11,7 @@ import pytest
 
 from tests.mutants import MUTATIONS
 from tests.mutants.mutation import DoesNotApply, Mutation
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).resolve().parents[3]
 BY_FILE = collections.defaultdict(list)
@@ -26,7 +27,7 @@ def test_there_are_enough_mutants_and_their_names_are_unique():
     assert [change for change, count in changes.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("file", sorted(BY_FILE))
+@each_case("file", sorted(BY_FILE))
 def test_each_still_applies_and_leaves_python(file):
     source = (ROOT / file).read_text()
     for mutation in BY_FILE[file]:

@@ -12,6 +12,7 @@ from oslo_policy import opts, policy
 
 from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.api.operations import OPERATIONS
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "doc" / "ext"))
@@ -25,12 +26,12 @@ ROWS = [(rule, calls, cells) for rule, calls, cells in permission_table.rows()]
 CALLERS = permission_table.callers()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_case("rule", RULES)
 def test_each_rule_has_one_row(rule):
     assert PAGE.count(f"   * - ``{rule}``\n") == 1
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@each_case("method,path", OPERATIONS)
 def test_each_call_is_in_a_row_that_fits(method, path):
     rules = {rule for rule, calls, _ in ROWS if f"``{method} {path}``" in calls.split(", ")}
     assert rules

@@ -3,12 +3,11 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import Refused, ResourceType, Rest, Sdk, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
+from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "doc" / "ext"))
@@ -36,7 +35,7 @@ def test_each_plugin_has_a_page_and_the_index_names_it():
     assert [name for name in PAGES if f"\n   {name}\n" not in index] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each_case("name", PAGES)
 def test_a_page_says_which_role_is_needed_and_what_the_service_is(name):
     service, intro = INSTALLED[name]
     assert intro and intro in PAGES[name]
@@ -45,7 +44,7 @@ def test_a_page_says_which_role_is_needed_and_what_the_service_is(name):
         assert f"\n``{option.dest}`` (default: " in PAGES[name]
 
 
-@pytest.mark.parametrize(("name", "type_"), TYPES, ids=[f"{name}.{t.name}" for name, t in TYPES])
+@each_case("name,type_", TYPES, ids=lambda value: getattr(value, "name", value))
 def test_a_page_says_all_that_a_type_declares(name, type_):
     text = section(name, type_)
     assert ":Listed with: " in text and ":Deleted with: " in text

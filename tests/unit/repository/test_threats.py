@@ -5,7 +5,7 @@ import functools
 import pathlib
 import re
 
-import pytest
+from tests.support.cases import each_case
 
 ROOT = pathlib.Path(__file__).parents[3]
 PAGE = (ROOT / "doc" / "source" / "admin" / "security.rst").read_text()
@@ -63,7 +63,7 @@ def test_each_actor_has_a_table():
     assert [actor for actor, rows in TABLES.items() if not rows] == []
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0][:60] for row in ROWS])
+@each_case("row", ROWS)
 def test_each_row_says_what_happens_and_names_tests_that_exist(row):
     tries, happens, _tests = row
     assert tries

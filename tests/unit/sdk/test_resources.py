@@ -12,6 +12,7 @@ from openstack import resource
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.api import answers
 from cleanup_orchestrator.sdk import base, deletions, holds, orphans, reports
+from tests.support.cases import each_case
 
 MODULES = (deletions, holds, orphans, reports)
 CLASSES = {
@@ -97,7 +98,7 @@ def test_every_schema_has_its_resource():
     assert set(CLASSES) == set(SCHEMAS)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_case("name", SCHEMAS)
 def test_a_resource_has_the_fields_of_the_answer(name):
     fields = SCHEMAS[name]["properties"]
     attributes = own(CLASSES[name])
@@ -108,7 +109,7 @@ def test_a_resource_has_the_fields_of_the_answer(name):
     }
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_case("name", SCHEMAS)
 def test_the_comments_are_the_descriptions_of_the_api(name):
     told = comments(CLASSES[name])
     described = {
@@ -126,7 +127,7 @@ def test_a_missing_field_and_a_wrong_type_are_seen():
     assert (own(Wrong)["origin"].type, None) != typed(answers.LIEN["properties"]["origin"])
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_case("name", SCHEMAS)
 def test_a_resource_is_a_mapping_of_what_the_server_sent(name):
     sent = example(SCHEMAS[name])
     made = CLASSES[name].received(copy.deepcopy(sent))
@@ -137,7 +138,7 @@ def test_a_resource_is_a_mapping_of_what_the_server_sent(name):
     assert "location" not in made and made.get("location", "none") == "none"
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_case("name", SCHEMAS)
 def test_the_attributes_of_a_resource_are_typed(name):
     made = CLASSES[name].received(example(SCHEMAS[name]))
     for field, schema in SCHEMAS[name]["properties"].items():
@@ -149,7 +150,7 @@ def test_the_attributes_of_a_resource_are_typed(name):
     assert made.to_dict()["of_a_newer_server"] == {"x": [1]}
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each_case("name", SCHEMAS)
 def test_an_older_server_sends_less(name):
     made = CLASSES[name].received({})
     assert len(made) == 0 and json.dumps(made) == "{}"

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import exc
 
 from cleanup_orchestrator.store import transient, unavailable
+from tests.support.cases import each_case
 
 
 def of_driver(name, *args, **attributes):
@@ -70,7 +71,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kind", TRANSIENT)
+@each_case("kind", TRANSIENT)
 def test_a_new_transaction_may_succeed(kind):
     assert transient.is_transient(TRANSIENT[kind]) and unavailable(TRANSIENT[kind])
 

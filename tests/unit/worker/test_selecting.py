@@ -13,6 +13,7 @@ from cleanup_orchestrator.worker.sweep.context import RelatedType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from cleanup_orchestrator.worker.sweep.selecting import moment
 from tests.support import sweeps
+from tests.support.cases import each_case
 
 Missing = exceptions.NotFoundException
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -59,8 +60,8 @@ def reasons(result):
 
 
 # --------------------------------------------------------------------------------------------------------------- times
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@each_case(
+    "value,expected",
     [
         ("2026-11-01T00:00:00Z", BEFORE),
         ("2026-11-01T00:00:00", BEFORE),
@@ -269,8 +270,8 @@ ROUTES = (Parts("route", "routes", changed="updated_at"),)
 NOT_SAID = "its service does not say when its {}, which would be deleted with it, was created"
 
 
-@pytest.mark.parametrize(
-    ("parts", "row", "why"),
+@each_case(
+    "parts,row,why",
     [
         ((), {}, None),
         (None, {}, "its plugin does not say whether younger parts would be deleted with it"),
@@ -294,8 +295,9 @@ NOT_SAID = "its service does not say when its {}, which would be deleted with it
         (ROUTES, {"routes": ["x"]}, NOT_SAID.format("route")),
         ((*ROUTES, *RULES), {"routes": [], "rules": [{"id": "r"}]}, NOT_SAID.format("rule r")),
     ],
+    "listed_by",
+    ["row", "hook"],
 )
-@pytest.mark.parametrize("listed_by", ["row", "hook"])
 def test_parts_that_are_no_types_must_be_old_enough_too(parts, row, why, listed_by):
     if parts and listed_by == "hook":
         parts = tuple(

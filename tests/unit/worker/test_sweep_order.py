@@ -16,6 +16,7 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import cycles, deleting
 from tests.support import sweeps
+from tests.support.cases import each_case
 from tests.unit.world import deletion, sweep_step
 
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -77,9 +78,11 @@ def run(strict, parallel=8, **values):
 CHAIN = {"a": [], "b": ["a"], "c": ["b"], "d": ["c", "a"]}
 
 
-@pytest.mark.parametrize("parallel", [1, 2, 8])
-@pytest.mark.parametrize("attempt", [1, 2, 3])
-@pytest.mark.parametrize(
+@each_case(
+    "parallel",
+    [1, 2, 8],
+    "attempt",
+    [1, 2, 3],
     "refers",
     [
         CHAIN,
@@ -89,7 +92,6 @@ CHAIN = {"a": [], "b": ["a"], "c": ["b"], "d": ["c", "a"]}
         {"a": ["gone", "b"], "b": ["a-title-of-none"]},
         {"a": ["a", "b"], "b": []},
     ],
-    ids=["last first", "first first", "many to one", "by its name", "to what is not listed", "to itself"],
 )
 def test_one_sweep_suffices_and_the_service_refuses_nothing(refers, attempt, parallel):
     strict = Strict(**{id_: [to.removeprefix("n-") for to in named if to != id_] for id_, named in refers.items()})
