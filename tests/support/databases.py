@@ -28,7 +28,6 @@ import sqlalchemy as sa
 import tenacity
 from sqlalchemy import exc
 
-from cleanup_orchestrator.cmd import manage
 from cleanup_orchestrator.store import tables
 
 KINDS = ("sqlite", "postgresql", "mariadb")
@@ -54,6 +53,13 @@ _OTHERS = {
     " WHERE datname = current_database() AND pid <> pg_backend_pid()",
     "mariadb": "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
 }
+
+
+def _migrate(url: str) -> None:
+    """Create the tables. Few tests need a database, and to import the migrations takes more than a second."""
+    from cleanup_orchestrator.cmd import manage
+
+    manage.upgrade(url)
 
 
 def _at_limit(error: BaseException) -> bool:
@@ -140,7 +146,7 @@ class _Migrated:
     def __init__(self, kind: str) -> None:
         self.kind, self.name = kind, _create(kind)
         self.url = _url(kind, self.name).render_as_string(hide_password=False)
-        manage.upgrade(self.url)
+        _migrate(self.url)
         if kind == "postgresql":  # no test kills this server: a commit need not wait for the disk
             _administer(kind, f"ALTER DATABASE {self.name} SET synchronous_commit = off")
         self._engine = sa.create_engine(self.url, poolclass=sa.NullPool)
@@ -187,7 +193,7 @@ class _Schemas:
         """Copy the migrated file."""
         template = self.folder() / "template.sqlite"
         if not template.exists():
-            manage.upgrade(f"sqlite:///{template}")
+            _migrate(f"sqlite:///{template}")
         shutil.copyfile(template, path)
 
     @contextlib.contextmanager

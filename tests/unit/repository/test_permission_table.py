@@ -3,6 +3,7 @@
 ``functional/test_api/test_api_permissions.py`` compares the page with the answers of the API.
 """
 
+import functools
 import sys
 from pathlib import Path
 
@@ -21,25 +22,33 @@ import permission_table  # noqa: E402
 sys.path.remove(str(ROOT / "doc" / "ext"))
 
 RULES = [rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")]
-PAGE = permission_table.page()
-ROWS = [(rule, calls, cells) for rule, calls, cells in permission_table.rows()]
 CALLERS = permission_table.callers()
+
+
+@functools.cache
+def page():
+    return permission_table.page()
+
+
+@functools.cache
+def rows():
+    return list(permission_table.rows())
 
 
 @each_case("rule", RULES)
 def test_each_rule_has_one_row(rule):
-    assert PAGE.count(f"   * - ``{rule}``\n") == 1
+    assert page().count(f"   * - ``{rule}``\n") == 1
 
 
 @each_case("method,path", OPERATIONS)
 def test_each_call_is_in_a_row_that_fits(method, path):
-    rules = {rule for rule, calls, _ in ROWS if f"``{method} {path}``" in calls.split(", ")}
+    rules = {rule for rule, calls, _ in rows() if f"``{method} {path}``" in calls.split(", ")}
     assert rules
     assert (rules == {permission_table.PUBLIC}) is OPERATIONS[method, path].public
 
 
 def test_no_row_has_a_call_that_the_api_does_not_have():
-    named = {call.strip("`") for _, calls, _ in ROWS for call in calls.split(", ")}
+    named = {call.strip("`") for _, calls, _ in rows() for call in calls.split(", ")}
     assert named == {f"{method} {path}" for method, path in OPERATIONS}
 
 
@@ -49,7 +58,7 @@ def test_each_role_with_each_scope_is_a_caller_and_each_caller_has_a_column():
     assert every == {(role, scope) for role in roles for scope in ("system", "domain", "project")} | {
         ("", "no scope"), ("", "no token"),
     }  # fmt: skip
-    columns = permission_table.columns([cells for _, _, cells in ROWS])
+    columns = permission_table.columns([cells for _, _, cells in rows()])
     assert sum(len(group) for group in columns.values()) == len(CALLERS)
 
 

@@ -1,5 +1,6 @@
 """Every installed plugin has its page, which says what it declares in the words of the report."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -17,12 +18,16 @@ sys.path.remove(str(ROOT / "doc" / "ext"))
 
 INSTALLED = service_pages.plugins()
 KNOWN = Registry(service for service, _ in INSTALLED.values())
-PAGES = {name: service_pages.page(service, intro, KNOWN) for name, (service, intro) in INSTALLED.items()}
 TYPES = [(name, type_) for name, (service, _) in INSTALLED.items() for type_ in service.types]
 
 
+@functools.cache
+def page(name):
+    return service_pages.page(*INSTALLED[name], KNOWN)
+
+
 def section(name, type_):
-    _, found, rest = PAGES[name].partition(f"\n{type_.name}\n{'-' * len(type_.name)}\n")
+    _, found, rest = page(name).partition(f"\n{type_.name}\n{'-' * len(type_.name)}\n")
     assert found, type_.name
     lines = rest.splitlines()
     end = next((n for n, line in enumerate(lines) if n and set(line) == {"-"}), len(lines))
@@ -31,17 +36,17 @@ def section(name, type_):
 
 def test_each_plugin_has_a_page_and_the_index_names_it():
     index = service_pages.index(INSTALLED, KNOWN)
-    assert set(PAGES) == set(KNOWN.services)
-    assert [name for name in PAGES if f"\n   {name}\n" not in index] == []
+    assert set(INSTALLED) == set(KNOWN.services)
+    assert [name for name in INSTALLED if f"\n   {name}\n" not in index] == []
 
 
-@each_case("name", PAGES)
+@each_case("name", INSTALLED)
 def test_a_page_says_which_role_is_needed_and_what_the_service_is(name):
     service, intro = INSTALLED[name]
-    assert intro and intro in PAGES[name]
-    assert service.roles and service.roles in PAGES[name]
+    assert intro and intro in page(name)
+    assert service.roles and service.roles in page(name)
     for option in service.options:
-        assert f"\n``{option.dest}`` (default: " in PAGES[name]
+        assert f"\n``{option.dest}`` (default: " in page(name)
 
 
 @each_case("name,type_", TYPES, ids=lambda value: getattr(value, "name", value))
@@ -63,7 +68,7 @@ def test_a_page_says_all_that_a_type_declares(name, type_):
 
 def test_the_order_names_every_type_once():
     for name, (service, _) in INSTALLED.items():
-        order = PAGES[name].partition("\nOrder\n")[2].partition("\nTypes\n")[0].partition("\nOptions\n")[0]
+        order = page(name).partition("\nOrder\n")[2].partition("\nTypes\n")[0].partition("\nOptions\n")[0]
         named = [type_.name for type_ in service.types if f"``{type_.name}``" in order]
         assert named == [type_.name for type_ in service.types]
 
@@ -113,7 +118,7 @@ def test_the_extension_writes_what_is_new_and_removes_what_is_no_longer_there(tm
     directory.mkdir()
     (directory / "retired.rst").write_text("a plugin that is gone")
     service_pages.write(directory)
-    assert {path.stem for path in directory.iterdir()} == {*PAGES, "index"}
+    assert {path.stem for path in directory.iterdir()} == {*INSTALLED, "index"}
     before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
     service_pages.write(directory)
     assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
