@@ -13,6 +13,8 @@ from tests.functional.test_force import force
 from tests.support.emulated_site import LEAN, with_type
 from tests.support.timing import wait
 
+pytestmark = pytest.mark.slow
+
 IMAGE = "image.image"
 CLOUD = LEAN | {"projects": 1}
 PROJECT = 0

@@ -13,6 +13,8 @@ from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, with_cloud
 from tests.support.timing import wait
 
+pytestmark = pytest.mark.slow
+
 CLOUD = LEAN
 FLOOD = 40
 

@@ -127,6 +127,7 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_abandoned_by_name(emulate
     assert journal[journal.index("force.abandoned") :].count("inventory.empty") >= 2
 
 
+@pytest.mark.slow
 def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated, images, orchestrator):
     deletion_id = stuck(orchestrator, emulated, emulated.projects[0])
     there = left(emulated, emulated.projects[0])
@@ -137,6 +138,7 @@ def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated
     assert left(emulated, emulated.projects[0]) == there and images.forced == []
 
 
+@pytest.mark.slow
 def test_the_operator_chooses_the_types(emulated, images, orchestrator):
     deletion_id = stuck(orchestrator, emulated, emulated.projects[0])
     conf, ask = orchestrator.parts.conf, orchestrator.parts.bus.force
@@ -150,6 +152,7 @@ def test_the_operator_chooses_the_types(emulated, images, orchestrator):
     assert set(ask(deletion_id)) == every - {IMAGE}
 
 
+@pytest.mark.slow
 def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     """A project without stacks is forced for every answer of Heat."""
     project = emulated.add_project("without images")
@@ -160,6 +163,7 @@ def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     assert images.checked == 0
 
 
+@pytest.mark.slow
 def test_a_service_that_is_down_is_abandoned_unseen_and_named(emulated, images, orchestrator):
     project = emulated.projects[0]
     emulated.faults.down("image")
@@ -212,6 +216,7 @@ def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):
 
 # ------------------------------------------------------------------------------------ uses by others of what is inside
 @pytest.mark.parametrize("keeps", [True, False], ids=["its contents stay", "with its contents"])
+@pytest.mark.slow
 def test_a_whole_is_abandoned_in_its_service_only_if_its_contents_stay(keeps, emulated, images, tmp_path):
     """As Heat abandons a stack with a network that another project uses."""
     project = emulated.projects[0]
@@ -243,6 +248,7 @@ def used(_connection, _project, images):
     return {one.id: base.Verdict(Reason.FOREIGN, "another project's server uses it", (USER,)) for one in images}
 
 
+@pytest.mark.slow
 def test_a_decision_on_the_use_of_one_resource_deletes_it_and_no_other(emulated, tmp_path):
     project, bystander = emulated.projects[0], emulated.bystanders[0]
     for _ in range(2):

@@ -49,6 +49,7 @@ def told(found):
     return {secret: [path for path, body in found.items() if secret in json.dumps(body)] for secret in SECRETS}
 
 
+@pytest.mark.slow
 def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp_path, keystone):
     who = {"user_id": "secret-person", "user_name": "alice"}
     none_shown: dict[str, list[str]] = {secret: [] for secret in SECRETS}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 
+import pytest
+
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.step import StepKind, StepState
@@ -54,6 +56,7 @@ def untouched(emulated, project):
     return things
 
 
+@pytest.mark.slow
 def test_a_deletion_on_hold_from_the_start_changes_nothing_and_goes_on_afterwards(emulated, tmp_path):
     with Orchestrator(emulated, tmp_path) as made:
         [project] = emulated.projects
@@ -92,6 +95,7 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
         assert emulated.left(project) == left, "and nothing was deleted meanwhile"
 
 
+@pytest.mark.slow
 def test_outside_of_the_hours_nothing_is_begun(emulated, tmp_path):
     now = datetime.datetime.now(datetime.UTC)
     hours = f"{now + datetime.timedelta(hours=3):%H:%M}-{now + datetime.timedelta(hours=4):%H:%M}"
@@ -106,6 +110,7 @@ def test_outside_of_the_hours_nothing_is_begun(emulated, tmp_path):
         assert written(emulated, project) == []
 
 
+@pytest.mark.slow
 def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_loses_nothing_more(emulated, tmp_path):
     gate = DeleteGate(emulated, free=5)
     with Orchestrator(emulated, tmp_path, **WAITING) as made:

@@ -7,12 +7,16 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.step import Outcome
 from tests.emulated.orchestrator import OPTIONS, Orchestrator
 from tests.support import hostile
 from tests.support.emulated_site import LEAN
 from tests.support.timing import wait
+
+pytestmark = pytest.mark.slow
 
 LONG = 120
 REGION = "RegionOne"

@@ -35,6 +35,7 @@ def left(made, id_):
 
 
 @with_cloud(without=("network",))
+@pytest.mark.slow
 def test_a_community_image_keeps_its_key_and_its_container_and_nothing_else(emulated, image, tmp_path):
     [project] = emulated.projects
     key, *others = secrets(emulated)
@@ -79,6 +80,7 @@ def test_a_port_in_the_trunk_of_another_project_keeps_its_network_and_no_other_o
 
 
 @with_cloud(things={GROUP: 1})
+@pytest.mark.slow
 def test_a_kept_floating_ip_keeps_its_router_and_no_other_one(emulated, tmp_path):
     [project] = emulated.projects
     add = emulated.state.add
@@ -104,6 +106,7 @@ def test_a_kept_floating_ip_keeps_its_router_and_no_other_one(emulated, tmp_path
 
 
 @with_cloud(without=("network",))
+@pytest.mark.slow
 def test_a_shared_container_keeps_its_secrets_and_no_other_one(emulated, tmp_path):
     [project] = emulated.projects
     key, *_others = secrets(emulated)

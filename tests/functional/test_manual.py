@@ -103,18 +103,21 @@ def pages(manual):
     return {str(path.relative_to(manual)): Page(path.read_text()) for path in manual.rglob("*.html")}
 
 
+@pytest.mark.slow
 def test_no_page_loads_or_sends_anything_elsewhere(pages):
     assert len(pages) > 40
     assert {name: page.loaded for name, page in pages.items() if any(map(elsewhere, page.loaded))} == {}
     assert "search.html" in pages["index.html"].loaded  # the search is a page of the manual
 
 
+@pytest.mark.slow
 def test_no_style_loads_anything_elsewhere(manual, pages):
     found = {str(path): in_style(path.read_text()) for path in manual.rglob("*.css")}
     assert found
     assert {name: list(filter(elsewhere, urls)) for name, urls in found.items() if any(map(elsewhere, urls))} == {}
 
 
+@pytest.mark.slow
 def test_no_script_names_another_host(manual):
     """Names of XML languages are no addresses. No script is inside of a page except those that set the theme."""
     addresses = set()
@@ -143,6 +146,7 @@ def picture(manual, page, name):
     return found[0]
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_statuses_has_each_status_and_each_move(manual):
     svg = picture(manual, "concepts.html", "states")
     boxes = re.findall(r'rx="6"/><text [^>]*><tspan [^>]*>(\w+)</tspan>', svg)
@@ -152,10 +156,12 @@ def test_the_picture_of_the_statuses_has_each_status_and_each_move(manual):
 
 
 @pytest.mark.parametrize(("page", "name"), [("index.html", "parts"), ("contributor/architecture.html", "rooms")])
+@pytest.mark.slow
 def test_a_picture_of_boxes_is_in_its_page(manual, page, name):
     assert picture(manual, page, name).count("<rect ") >= 7
 
 
+@pytest.mark.slow
 def test_every_option_has_its_place_in_the_reference(pages):
     page = pages["reference/options.html"]
     declared = [*opts.list_opts(), *keystone_options.list_opts()]
@@ -164,11 +170,13 @@ def test_every_option_has_its_place_in_the_reference(pages):
     assert {name for name in names if name.replace("-", "_") not in {i.replace("-", "_") for i in page.ids}} == set()
 
 
+@pytest.mark.slow
 def test_every_policy_rule_is_in_the_reference(pages):
     text = "".join(pages["reference/policy.html"].text)
     assert [rule.name for rule in policies.list_rules() if rule.name not in text] == []
 
 
+@pytest.mark.slow
 def test_the_release_notes_of_an_archive_are_those_of_its_version(manual):
     text = (manual / "release-notes.html").read_text()
     setup = configparser.ConfigParser()

@@ -104,6 +104,7 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
     assert not {"port", "image", "router"} & project_setting
 
 
+@pytest.mark.slow
 def test_in_a_cloud_without_dead_projects_one_read_is_enough(emulated, running):
     ended, parts, found = scan(running)
     assert (ended.status, found, ended.reread_at) == (ScanStatus.COMPLETED, [], None)
@@ -111,6 +112,7 @@ def test_in_a_cloud_without_dead_projects_one_read_is_enough(emulated, running):
     assert sum(part.listed for part in parts) > 5
 
 
+@pytest.mark.slow
 def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(emulated, running, database_clock):
     dead = emulated.projects[0]
     project, grants = die(emulated, dead)
@@ -123,6 +125,7 @@ def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(e
     assert (ended.status, running.store.orphans(scan_id, 10)) == (ScanStatus.COMPLETED, [])
 
 
+@pytest.mark.slow
 def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(emulated, running, database_clock):
     dead = emulated.projects[0]
     die(emulated, dead)
@@ -138,6 +141,7 @@ def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(emula
 
 
 @pytest.mark.parametrize("fault", ["down", "unauthorized", "proxy", "own"])
+@pytest.mark.slow
 def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, running, fault, monkeypatch, database_clock):
     """From the second read on Keystone fails. A careless check would read each failure as "not known"."""
     die(emulated, emulated.projects[0])
@@ -167,6 +171,7 @@ def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, runni
     assert running.store.orphans(scan_id, 10) == []
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others_are_reported(emulated, running):
     die(emulated, emulated.projects[0])
     emulated.faults.down("image")
@@ -176,6 +181,7 @@ def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others
     assert {orphan.service for orphan in found} == {"identity"}
 
 
+@pytest.mark.slow
 def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(emulated, running):
     dead = emulated.projects[0]
     die(emulated, dead)
@@ -186,6 +192,7 @@ def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(emulated
     assert {orphan.project_id for orphan in found} <= {dead}
 
 
+@pytest.mark.slow
 def test_what_is_younger_than_the_minimum_age_is_left_out(emulated, running):
     die(emulated, emulated.projects[0])
     scan_id = begin(running, min_age=100 * 365 * 24 * 3600)
@@ -196,6 +203,7 @@ def test_what_is_younger_than_the_minimum_age_is_left_out(emulated, running):
     assert sum(part.too_young for part in parts) > 0
 
 
+@pytest.mark.slow
 def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(emulated, running, database_clock):
     die(emulated, emulated.projects[0])
     scan_id = begin(running, reread_after=LATER)
@@ -212,6 +220,7 @@ def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(emulated, r
     assert running.store.orphans(scan_id, 10) == []
 
 
+@pytest.mark.slow
 def test_the_engines_begin_a_scan_when_its_time_has_come_and_never_two(emulated, tmp_path, database_clock):
     options = {**QUICK, "orphans": {**QUICK["orphans"], "schedule_interval": 24}}
     with Orchestrator(emulated, tmp_path, **options) as running:
@@ -264,6 +273,7 @@ def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named
 
 
 @with_cloud(without=("network", "image", "key-manager"))
+@pytest.mark.slow
 def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption_ends(emulated, running, monkeypatch):
     """It is not tried and listed without end: an inventory would treat it as a new resource."""
     registry, find = running.parts.registry, running.parts.registry.find
@@ -285,6 +295,7 @@ def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption
     assert all(row.remedy and row.message == "only the project could" for row in rows)
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_an_adoption_writes_nothing(emulated, running):
     dead = emulated.projects[0]
     die(emulated, dead)
@@ -294,6 +305,7 @@ def test_a_dry_run_of_an_adoption_writes_nothing(emulated, running):
     assert emulated.left(dead) == before
 
 
+@pytest.mark.slow
 def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
     alive = emulated.projects[1]
     before = emulated.things(alive)
@@ -303,6 +315,7 @@ def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
     assert emulated.things(alive) == before
 
 
+@pytest.mark.slow
 def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(emulated, running, monkeypatch):
     """Keystone knows it after the survey found it missing, and before the first write."""
     monkeypatch.setattr("cleanup_orchestrator.worker.guard._GONE", 0.0)

@@ -87,6 +87,7 @@ def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_remov
     assert emulated.audit.deleted_while_not_empty() == []
 
 
+@pytest.mark.slow
 def test_the_lien_ends_when_no_other_project_uses_the_image(emulated, image, tmp_path):
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         id_, lien, _before = held_by_it(made, emulated, image)
@@ -96,6 +97,7 @@ def test_the_lien_ends_when_no_other_project_uses_the_image(emulated, image, tmp
         assert made.store.lien(lien.id)[0].deleted_by == "plugin"
 
 
+@pytest.mark.slow
 def test_a_dry_run_and_a_report_announce_the_lien_and_record_none(emulated, image, tmp_path):
     [project] = emulated.projects
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
@@ -110,6 +112,7 @@ def test_a_dry_run_and_a_report_announce_the_lien_and_record_none(emulated, imag
         assert liens(made) == []
 
 
+@pytest.mark.slow
 def test_without_the_option_it_is_left_over_and_everything_else_goes(emulated, image, tmp_path):
     [project] = emulated.projects
     options = {**LIENS, "protection": {}}
@@ -121,6 +124,7 @@ def test_without_the_option_it_is_left_over_and_everything_else_goes(emulated, i
 
 
 @with_cloud(things={IMAGE: 5, "key-manager.secret": 20})
+@pytest.mark.slow
 def test_an_image_that_is_shared_after_the_inventory_stops_what_is_under_way(emulated, image, tmp_path):
     """Deletes of images have begun, and the delete of this image checks again: then nothing more is deleted."""
     image.table.change(image, {"members": []})

@@ -87,6 +87,7 @@ def test_a_cascade_ends_with_the_service_empty_and_the_neighbours_untouched(emul
     assert vendor.users == {speaker}, "no admin's token is sent to the service"
 
 
+@pytest.mark.slow
 def test_the_service_refuses_new_resources_from_the_drain_until_the_removal(emulated, vendor, running):
     project, _ = fill(emulated, vendor)
     vendor.add("widget", "used", project, used_by=(User("vendor.gadget", "x", "another"),))
@@ -102,6 +103,7 @@ def test_the_service_refuses_new_resources_from_the_drain_until_the_removal(emul
     assert vendor.drains[-1] == ("undrain", project)
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_drain_stops_no_deletion(emulated, vendor, running):
     project, _ = fill(emulated, vendor)
     vendor.lie = lambda _method, parts: Response(500, HTML) if parts[:1] == ["drains"] else None
@@ -120,6 +122,7 @@ def test_a_service_that_does_not_drain_stops_no_deletion(emulated, vendor, runni
     ],
     ids=["the 404 of a proxy", "an empty 200", "down", "a redirect"],
 )
+@pytest.mark.slow
 def test_what_does_not_answer_blocks_until_it_does(emulated, vendor, running, lie):
     project, _ = fill(emulated, vendor)
     first = running.request(project, dry_run=True)  # the capabilities are on record from here on
@@ -134,6 +137,7 @@ def test_what_does_not_answer_blocks_until_it_does(emulated, vendor, running, li
     assert vendor.owned(project) == []
 
 
+@pytest.mark.slow
 def test_a_service_that_stops_to_speak_keeps_its_steps_and_blocks(emulated, vendor, running):
     project, _ = fill(emulated, vendor)
     vendor.add("widget", "used", project, used_by=(User("vendor.gadget", "x", "another"),))
@@ -148,6 +152,7 @@ def test_a_service_that_stops_to_speak_keeps_its_steps_and_blocks(emulated, vend
     assert emulated.exists(project)
 
 
+@pytest.mark.slow
 def test_without_a_user_the_service_is_unsupported(emulated, vendor, tmp_path):
     project, _ = fill(emulated, vendor)
     with Orchestrator(emulated, tmp_path) as made:
@@ -184,6 +189,7 @@ def test_only_the_session_of_the_protocol_trusts_the_named_endpoints(emulated, t
     assert not isinstance(refused.value, BadAnswer), "the token would be sent"
 
 
+@pytest.mark.slow
 def test_calls_count_for_the_service_in_its_region(emulated, vendor, running):
     project, _ = fill(emulated, vendor)
     id_ = running.request(project)

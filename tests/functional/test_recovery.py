@@ -132,6 +132,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         assert any("not stopped any more" in text for text in said) and any("is gone" in text for text in said)
 
 
+@pytest.mark.slow
 def test_nothing_is_stopped_unless_the_option_is_set(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks, stop=False) as made:
         id_ = made.request(emulated.projects[0])
@@ -140,6 +141,7 @@ def test_nothing_is_stopped_unless_the_option_is_set(emulated, running, networks
         assert networks.log == [] and condition(made, id_) is None
 
 
+@pytest.mark.slow
 def test_when_the_window_is_over_what_was_stopped_is_deleted(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks, days=10 / 86400) as made:
         id_ = made.request(emulated.projects[0])
@@ -148,6 +150,7 @@ def test_when_the_window_is_over_what_was_stopped_is_deleted(emulated, running, 
     assert emulated.audit.deleted_while_not_empty() == []
 
 
+@pytest.mark.slow
 def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         emulated.faults.latency(milliseconds=10)
@@ -166,6 +169,7 @@ def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
         assert states(running) == [True, True, True, False]
 
 
+@pytest.mark.slow
 def test_a_failed_stop_is_reported_and_tried_again(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         broken, real = threading.Event(), networks.log
@@ -190,6 +194,7 @@ def test_a_failed_stop_is_reported_and_tried_again(emulated, running, networks, 
         assert states(running) == [True, True, True, False]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_is_named_and_the_project_is_restored(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         [project] = emulated.projects
@@ -236,6 +241,7 @@ def test_a_process_that_ends_while_it_stops_them_is_replaced_and_nothing_is_forg
         assert len(stopped) == len(set(stopped))
 
 
+@pytest.mark.slow
 def test_a_restore_in_the_midst_of_it_leaves_nothing_stopped(emulated, running, networks, tmp_path):
     networks.gate = threading.Event()
     with orchestrator(emulated, tmp_path, networks, worker={"lease": 5}) as made:

@@ -113,6 +113,7 @@ def test_a_region_that_is_down_blocks_only_its_steps_and_completion(emulated, ru
     assert emulated.left(emulated.bystanders[0]) == bystander
 
 
+@pytest.mark.slow
 def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated, running):
     project = emulated.projects[0]
     images = there(emulated, SOUTH, "image")
@@ -138,6 +139,7 @@ def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated,
     assert empty and all(asked.id in message for message in empty)
 
 
+@pytest.mark.slow
 def test_a_waiver_for_another_project_or_region_has_no_effect(emulated, running):
     emulated.faults.down("image", region=SOUTH)
     deletion_id = running.request(emulated.projects[0])
@@ -154,6 +156,7 @@ def test_a_waiver_for_another_project_or_region_has_no_effect(emulated, running)
 
 
 @pytest.mark.parametrize("how", ["withdrawn", pytest.param("expired", marks=pytest.mark.long)])
+@pytest.mark.slow
 def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated, running, monkeypatch, how):
     """The waiver ends after every inventory: only the removal can notice it."""
     project = emulated.projects[0]
@@ -189,6 +192,7 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated,
     assert "waiver.ended" in {e.event.type for e in running.store.events(deletion_id, 10000)}
 
 
+@pytest.mark.slow
 def test_a_report_names_what_it_did_not_list(emulated, running):
     emulated.faults.down("image")
     asked = waive(running, "image")
@@ -202,6 +206,7 @@ def test_a_report_names_what_it_did_not_list(emulated, running):
     assert {row.service for row in running.store.leftovers(deletion_id, 10000)} == {"key-manager"}
 
 
+@pytest.mark.slow
 def test_an_unsupported_service_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
     project = emulated.projects[0]
     emulated.add_service("weather", "weather", emulated.url, (SOUTH,))

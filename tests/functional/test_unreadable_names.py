@@ -1,9 +1,13 @@
 """A project whose name is not Latin-1, from end to end over the emulated cloud: Swift answers its token with 503."""
 
+import pytest
+
 from cleanup_orchestrator.core.deletion import Status
 from tests.emulated.object_store import Account, Container
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.timing import wait
+
+pytestmark = pytest.mark.slow
 
 REGION = "RegionOne"
 CLOUD = {"projects": 0, "bystanders": 1, "small": True, "fences": True, "without": ("network",)}

@@ -92,11 +92,11 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks all tests in tests/cloud as ``real``; deselects the tests on the other database server.
 
-    :raises pytest.UsageError: a unit test has the marker ``real``: `tox -e real` does not collect unit tests
+    :raises pytest.UsageError: a unit test has the marker ``real`` or ``slow``: `tox -e real` collects no unit tests
     """
     for item in items:
-        if item.nodeid.startswith("tests/unit/") and item.get_closest_marker("real"):
-            raise pytest.UsageError(f"{item.nodeid} needs a server: it belongs to tests/functional")
+        if item.nodeid.startswith("tests/unit/") and {"real", "slow"} & {marker.name for marker in item.iter_markers()}:
+            raise pytest.UsageError(f"{item.nodeid} needs a server or many seconds: it belongs to tests/functional")
         if item.nodeid.startswith(real_services.FOLDER):
             item.add_marker(pytest.mark.real)
     if _CHOSEN not in config.stash:

@@ -23,8 +23,9 @@ from tests.support.examples import examples
 #: Generated requests of each operation and mode.
 EXAMPLES = 25
 #: Fields and codes of a refusal although the request matches its schema: a marker that does not exist, a time that is
-#: past, a day that the month does not have, a sort key twice, a plan or a selection together with another mode, a type without force, Keystone, a domain,
-#: names that the cloud does not have, a tree in mode empty, and kept resources of a deletion that does not record them.
+#: past, a day that its month does not have, a sort key twice, a plan or a selection together with another mode, a type
+#: without force, Keystone, a domain, names that the cloud does not have, a tree in mode empty, and kept resources of a
+#: deletion that does not record them.
 MORE_THAN_A_SCHEMA = {
     "region",
     "service",
