@@ -1,6 +1,7 @@
 """The real ``openstack`` shell against the stub."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import io
 import json
@@ -8,8 +9,11 @@ import logging
 import os
 import subprocess
 import sys
+import types
 
 import pytest
+import stevedore
+from cliff import commandmanager
 from osc_lib import clientmanager
 
 from tests.functional.test_osc import stub
@@ -34,6 +38,15 @@ def _installed():
     names = {e.name for e in importlib.metadata.entry_points(group="openstack.cli.extension")}
     if "project_cleanup" not in names:
         pytest.fail("the plugin is found by its entry points: run 'pip install --no-deps -e .' first, or use tox")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_once():
+    """Load the 900 commands of ``openstack`` once, and not at each call, which takes most of the time of a call."""
+    with pytest.MonkeyPatch.context() as patch:
+        loaded = types.SimpleNamespace(ExtensionManager=functools.cache(stevedore.ExtensionManager))
+        patch.setattr(commandmanager, "stevedore", loaded)
+        yield
 
 
 @pytest.fixture
