@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commit import tracked
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +123,7 @@ def test_the_samples_and_units_come_along(installed):
     share = installed / "share" / "cleanup-orchestrator"
     inside = {str(path.relative_to(share)) for path in share.rglob("*") if path.is_file()}
     generators = {path.name for path in (ROOT / "etc").glob("oslo-*-generator*.conf")}
-    etc = {str(path.relative_to(ROOT / "etc")) for path in (ROOT / "etc").rglob("*") if path.is_file()}
+    etc = {path.removeprefix("etc/") for path in tracked("etc")}
     assert inside == etc - generators
 
 

@@ -83,6 +83,17 @@ def divide(files: Collection[str], seconds: Mapping[str, float], sets: int) -> t
     return tuple(frozenset(members) for _, members in divided)
 
 
+def tracked(folder: str = "") -> list[str]:
+    """Returns the files of the checkout, or of one of its folders, that git tracks.
+
+    The folder may contain other files, such as a venv or notes. Without git, as in a source archive, all files count.
+    """
+    try:
+        return git("ls-files", "--", folder or ".").splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file())
+
+
 def choose(
     this: Commit,
     always: Collection[str],

@@ -1,6 +1,7 @@
 """The choice of tests per commit: a file that it forgot would never run again, and no other test would fail."""
 
 import pathlib
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -107,3 +108,16 @@ def test_every_plugin_and_every_launched_service_belongs_to_a_file():
     known = {path for sources in real_services.SOURCES.values() for path in sources}
     services = {f"tests/cloud/services/{path.name}" for path in pathlib.Path("tests/cloud/services").glob("[a-z]*.py")}
     assert services - known == {"tests/cloud/services/base.py", "tests/cloud/services/placement.py"}
+
+
+def test_a_file_that_git_does_not_track_is_no_file_of_the_project(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(commit, "ROOT", tmp_path)
+    for path in ("etc/sample", "setup.cfg", "venv/bin/python", ".idea/workspace.xml", "notes.txt", ".env"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert len(commit.tracked()) == 6, "a source archive has no history"
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "etc", "setup.cfg"], cwd=tmp_path, check=True)
+    assert commit.tracked() == ["etc/sample", "setup.cfg"]
+    assert commit.tracked("etc") == ["etc/sample"]
