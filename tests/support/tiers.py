@@ -5,18 +5,21 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import math
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from tests.support import commit, real_services
 
-#: Seconds that each file took when `--record-durations` was last given; read to begin with the longest.
+#: By tier, the seconds of each file, or of each test of a file that processes divide. `--record-durations` writes it.
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
+#: The tier of a run, by its `-m`; any other run counts as `long`. A file may have tests of several tiers.
+TIERS = {"not real and not slow and not long": "tox", "(real or slow) and not long": "real"}
 #: All files that need the whole cloud for themselves: one test process has them all, so that no other waits for it.
 ALONE = "the whole cloud, alone"
 #: Files whose tests share nothing expensive: several processes may divide them.
@@ -30,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the files that take turns, but for those whose turn it is and what the commit changes",
     )
-    group.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew")
+    group.addoption("--record-durations", action="store_true", help=f"update {DURATIONS.name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,14 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_CHOSEN] = commit.choose(
             commit.commit(),
             real_services.ALWAYS,
-            commit.divide(real_services.ROTATED, durations(), real_services.TURNS),
+            commit.divide(real_services.ROTATED, durations("real"), real_services.TURNS),
             real_services.SOURCES,
-            durations(),
+            durations("real"),
             real_services.BUDGET,
         )
     config.pluginmanager.register(_Order(config), "order")
     if config.getoption("record_durations") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Recorder(), "recorder")
+        config.pluginmanager.register(Recorder(tier_of(config)), "recorder")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -57,9 +60,37 @@ def pytest_xdist_auto_num_workers() -> int:
 _CHOSEN = pytest.StashKey[commit.Choice]()
 
 
-def durations() -> dict[str, float]:
-    """Seconds of each file or test that is in `DURATIONS`."""
+def _recorded() -> dict[str, dict[str, float]]:
     return json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+
+
+def durations(tier: str | None = None) -> dict[str, float]:
+    """Returns the recorded seconds of each file or test, in one tier, or in the tier in which it takes longest."""
+    tiers = _recorded()
+    found: dict[str, float] = {}
+    for recorded in tiers.values() if tier is None else [tiers.get(tier, {})]:
+        found |= {unit: max(seconds, found.get(unit, 0)) for unit, seconds in recorded.items()}
+    return found
+
+
+def tier_of(config: pytest.Config) -> str:
+    """Returns the tier of a run."""
+    return TIERS.get(config.getoption("markexpr"), "long")
+
+
+def seconds_of(unit: str, recorded: Mapping[str, float]) -> float:
+    """Returns the seconds that a file or a test takes, as far as they were recorded.
+
+    A test without a record takes as long as the longest case of its function, or of its file. A new file counts as
+    long: if it is long and ran last, the other processes would wait for it.
+    """
+    if unit in recorded:
+        return recorded[unit]
+    for end in ("[", "::"):
+        same = [seconds for name, seconds in recorded.items() if name.partition(end)[0] == unit.partition(end)[0]]
+        if same:
+            return max(same)
+    return math.inf
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -136,7 +167,8 @@ class _Order:
     """Gives out the longest files first; a short one at the end keeps no process waiting."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._seconds = durations()
+        recorded = durations(tier_of(config))
+        self._seconds = functools.cache(lambda unit: seconds_of(unit, recorded))
 
     def first(self, unit: str, taken: bool) -> tuple[bool, bool, float]:
         """Returns the key by which units are compared: the unit with the largest key runs first.
@@ -146,9 +178,7 @@ class _Order:
 
         :param taken: whether the files that need the whole cloud alone have not all ended
         """
-        file = unit.partition("::")[0]
-        seconds = self._seconds.get(unit, self._seconds.get(file, 1.0))
-        return unit == ALONE, _shares(file) != taken, seconds
+        return unit == ALONE, _shares(unit.partition("::")[0]) != taken, self._seconds(unit)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> object:
@@ -181,19 +211,27 @@ class _Order:
         return Scheduling(config, log)
 
 
-class _Recorder:
-    """Adds up what each file took, over its tests and its fixtures."""
+class Recorder:
+    """Adds up what each file takes in this run, over tests and fixtures, and replaces its earlier record."""
 
-    def __init__(self) -> None:
+    def __init__(self, tier: str) -> None:
+        self._tier = tier
         self._seconds: collections.Counter[str] = collections.Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        file = report.nodeid if report.nodeid.startswith(DIVIDED) else report.nodeid.partition("::")[0]
-        self._seconds[file] += report.duration
+        divided = report.nodeid.startswith(DIVIDED)
+        self._seconds[report.nodeid if divided else report.nodeid.partition("::")[0]] += report.duration
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
         yield
-        known = durations() | {file: round(seconds, 1) for file, seconds in self._seconds.items()}
-        kept = {file: seconds for file, seconds in sorted(known.items()) if seconds >= 1}
-        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
+        tiers = _recorded()
+        again = {unit.partition("::")[0] for unit in self._seconds}
+        known = {
+            unit: seconds
+            for unit, seconds in tiers.get(self._tier, {}).items()
+            if (file := unit.partition("::")[0]) not in again and (commit.ROOT / file).exists()
+        }
+        known |= {unit: round(seconds, 1) for unit, seconds in self._seconds.items()}
+        tiers[self._tier] = dict(sorted(known.items()))
+        DURATIONS.write_text(json.dumps(dict(sorted(tiers.items())), indent=1) + "\n")
