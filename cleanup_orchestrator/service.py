@@ -222,7 +222,7 @@ class Running:
         scans = orphan_scans.Scans(self.parts.conf, self.parts.store, self.parts.bus)
         self._serve("engine", rpc.EngineEndpoint(part.handle, scans.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
-        self._thread("alarms", part.alarms.run, self.stop)
+        self._thread("alarms", part.alarms.run)
         self._thread("orphan-scans", scans.run_ticks, self.stop)
         options = self.parts.conf[keystone_listener.GROUP]
         if options.listen:
@@ -349,6 +349,8 @@ class Running:
         :returns: whether everything has ended
         """
         self.stop.set()
+        for engine in self._engines:
+            engine.alarms.stop()
         for scans in self._scanners:
             scans.stop()
         deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout

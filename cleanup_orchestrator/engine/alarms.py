@@ -7,9 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-#: Seconds after which the thread looks whether the process ends.
-_LOOK = 1.0
-
 
 class Alarms:
     """The times at which deletions are due, as far as this engine decided on them.
@@ -26,6 +23,7 @@ class Alarms:
         self._due: dict[str, float] = {}  #: monotonic times
         self._queue: list[tuple[float, str]] = []  #: also has times that a later decision has replaced
         self._changed = threading.Condition()
+        self._stopped = False
 
     def set(self, deletion_id: str, seconds: float) -> None:
         """Announce a deletion in so many seconds, and not at the time that was set before."""
@@ -41,18 +39,25 @@ class Alarms:
         with self._changed:
             self._due.pop(deletion_id, None)
 
-    def run(self, stop: threading.Event) -> None:
-        """Announce what is due, until told to stop."""
-        while not stop.is_set():
+    def run(self) -> None:
+        """Announce what is due, until :meth:`stop`."""
+        while not self._stopped:
             for deletion_id in self._next():
                 self._ring(deletion_id)
 
-    def _next(self) -> list[str]:
-        """Wait until a deletion is due, or for a second; return what is due."""
+    def stop(self) -> None:
+        """End :meth:`run`, at once if it waits."""
         with self._changed:
-            now = time.monotonic()
-            wait = min(_LOOK, self._queue[0][0] - now) if self._queue else _LOOK
-            if wait > 0:
+            self._stopped = True
+            self._changed.notify()
+
+    def _next(self) -> list[str]:
+        """Wait until a deletion is due, an earlier time is set, or the stop; return what is due."""
+        with self._changed:
+            wait = threading.TIMEOUT_MAX
+            if self._queue:
+                wait = min(wait, self._queue[0][0] - time.monotonic())
+            if wait > 0 and not self._stopped:
                 self._changed.wait(wait)
             now, due = time.monotonic(), []
             while self._queue and self._queue[0][0] <= now:

@@ -2,9 +2,11 @@
 
 import queue
 import threading
+import types
 
 import pytest
 
+from cleanup_orchestrator import service
 from cleanup_orchestrator.engine import alarms as module
 from cleanup_orchestrator.engine.alarms import Alarms
 
@@ -35,8 +37,8 @@ class Rung(Alarms):
         self._changed.wait = self._passes
 
     def _passes(self, seconds):
-        assert 0 < seconds <= 1
-        self._clock.now += seconds
+        assert seconds > 0
+        self._clock.now += min(seconds, 10)
 
     def until(self, seconds):
         """Let this time come; return what was announced."""
@@ -78,14 +80,55 @@ def test_what_is_due_at_once_is_announced_without_a_wait(clock):
 
 
 def test_a_time_that_is_set_during_a_wait_counts():
-    announced, stop = queue.Queue(), threading.Event()
+    announced = queue.Queue()
     alarms = Alarms(announced.put)
-    thread = threading.Thread(target=alarms.run, args=(stop,), daemon=True)
+    thread = threading.Thread(target=alarms.run, daemon=True)
     thread.start()
     alarms.set("in an hour", 3600)
     alarms.set("now", 0)
     assert announced.get(timeout=60) == "now"
-    stop.set()
+    alarms.stop()
     thread.join(60)
     assert not thread.is_alive()
     assert announced.empty()
+
+
+@pytest.mark.parametrize("due", [None, 3600, 1e12])
+def test_a_stop_ends_the_wait(due):
+    """Before, the process looked each second whether it ends, and its end waited for that."""
+    alarms, waits = Alarms(lambda _: None), queue.Queue()
+    wait = alarms._changed.wait
+
+    def noted(seconds):
+        waits.put(seconds)
+        return wait(seconds)
+
+    alarms._changed.wait = noted
+    if due is not None:
+        alarms.set("d", due)
+    thread = threading.Thread(target=alarms.run, daemon=True)
+    thread.start()
+    assert waits.get(timeout=60) > 3500
+    alarms.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert waits.empty()
+
+
+def test_after_a_stop_nothing_is_announced(clock):
+    alarms = Rung(clock)
+    alarms.set("d", 0)
+    alarms.stop()
+    alarms.run()
+    assert alarms.rung == []
+
+
+def test_the_end_of_a_process_stops_the_alarms():
+    alarms, closed = Alarms(lambda _: None), []
+    store = types.SimpleNamespace(close=lambda: closed.append(True))
+    conf = types.SimpleNamespace(graceful_stop_timeout=60)
+    running = service.Running(types.SimpleNamespace(conf=conf, store=store, announcer=None))
+    running._engines.append(types.SimpleNamespace(alarms=alarms))
+    running._thread("alarms", alarms.run)
+    assert running.close(), "all threads have ended"
+    assert closed
