@@ -101,6 +101,7 @@ def test_check_before_the_upgrade_says_what_to_run(empty_database_url, run):
     assert err.endswith("run: cleanup-orchestrator-manage db upgrade\n")
 
 
+@pytest.mark.slow
 def test_two_upgrades_at_once_do_it_once(empty_database_url, config):
     """As when one playbook runs on several controllers."""
     command = [sys.executable, "-m", "cleanup_orchestrator.cmd.manage", "db", "upgrade"]
