@@ -194,6 +194,7 @@ class Cloud:
         """Let nothing fail by itself from now on."""
         self.down.clear()
         self.calmed = True
+        self.keystone.share_caches()
         for things in self.things.values():
             for thing in things.values():
                 if thing.shared and self.obstacle != "protected":

@@ -10,6 +10,7 @@ and the members of a project always use their tokens right before they lose them
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ class _Ours:
 
 OURS = _Ours()
 ROLES = ("admin", "member", "reader")
-GROUP_USERS = {"g": ("w",), "gang": ("pal",)}
+GROUP_USERS = {"g": ("w",), "gang": ("pal",), "operators": ("me",)}
 
 #: Called right before a write of the orchestrator takes effect: thread, method, what, project, resource.
 OnWrite = Callable[[Thread, str, str, str, Any], None]
@@ -129,6 +130,11 @@ class Hole:
         self.known = self.known or bool(count and not self.told and self.closed)
 
 
+def _tokens(project: Project) -> str:
+    """Return what stands for the tokens of others for a project in the cache of a process."""
+    return f"of others for {project.id}"
+
+
 class Keystone:
     """The projects, their grants and tokens."""
 
@@ -141,7 +147,13 @@ class Keystone:
         self.domain_grants: set[tuple[str, str, str]] = set()  #: inherited by each project
         self.holes: list[Hole] = []  #: the locks that the manager has opened
         self._random = random.Random(f"keystone {plan.seed}")
-        self._processes = [KeystoneProcess(self._random) for _ in range(plan.keystones)]
+        #: Each process has a token cache of its own, until an admin mends that. One process alone shares its cache.
+        self.own_caches = plan.own_caches and plan.keystones > 1
+        #: Calls go to the processes in turn, and an old copy of a project decides about its tokens.
+        self.in_turn = self.own_caches
+        keeps = plan.settle if self.own_caches else 0.0
+        self.processes = [KeystoneProcess(self._random, keeps) for _ in range(plan.keystones)]
+        self._turn = itertools.count()
         self._numbers = 0
         self.add(PROJECT, "", enabled=not plan.disabled)
         for number, parent in enumerate(plan.tree, 1):  # Keystone has no enabled project below a disabled one
@@ -182,8 +194,10 @@ class Keystone:
     # -- access
     def open(self, project: Project) -> bool:
         """Whether Keystone gives others tokens for the project."""
-        others = self.plan.inherited or any(who not in OURS for _, who, _ in project.grants | self.domain_grants)
-        return project.exists and project.enabled and not project.fence and others
+        return project.exists and project.enabled and not project.fence and self._others_have_roles(project)
+
+    def _others_have_roles(self, project: Project) -> bool:
+        return self.plan.inherited or any(who not in OURS for _, who, _ in project.grants | self.domain_grants)
 
     def relock(self, project: Project, locking: bool = False) -> None:
         """Set who has access after a change of the project.
@@ -197,10 +211,42 @@ class Keystone:
                 project.reopened = self.simulation.effects
             project.locked_at, project.stale_from = None, None
             return
+        if self.own_caches:
+            self._relock_caches(project)
+            return
         if locking and project.locked_at is None and project.stale_from is None and self.rng.random() < 0.4:
             project.stale_from = now + 1.9 * self.rng.random()
         if project.locked_at is None and project.stale_from is None:
             project.locked_at = now + (protocol.FENCE_MAX_AGE if project.fence else 0.0)
+
+    def _relock_caches(self, project: Project) -> None:
+        """Set until when some process accepts a token of others, which it cached, or for which it has an old copy.
+
+        No flush reaches a cache of another process. The fence refuses tokens that are cached, too.
+        """
+        now, tokens = self.simulation.now, _tokens(project)
+        fenced_from = project.fences[-1][0] + protocol.FENCE_MAX_AGE if project.fence else math.inf
+        if project.locked_at is None and project.exists:
+            for process in self.processes:
+                process.validated(tokens, fenced_from if project.fence else now)
+        until = max(process.accepts_until(tokens) for process in self.processes)
+        if project.exists and self._others_have_roles(project):
+            until = max(until, *(process.shows_enabled_until(project.id) for process in self.processes))
+        until = min(until, fenced_from)
+        if project.locked_at is None or now < project.locked_at:
+            project.locked_at = max(now, until)
+        elif now < until:  # the fence that refused these tokens is gone
+            project.reopened, project.locked_at = self.simulation.effects, until
+
+    def share_caches(self) -> None:
+        """Let an admin set a token cache that all processes share, and restart them."""
+        if not self.own_caches:
+            return
+        for process in self.processes:
+            process.share()
+        for project in self.projects.values():
+            self.relock(project)
+        self.own_caches = self.in_turn = False
 
     def flush(self) -> None:
         """Empty the token cache, which is one for all projects."""
@@ -229,27 +275,40 @@ class Keystone:
         return project.locked_at
 
     def vanish(self, project: Project) -> None:
-        """Let others delete it. Keystone revokes the tokens of a deleted project, also cached ones."""
+        """Let others delete it. Keystone revokes the tokens of a deleted project, also cached ones.
+
+        Those in caches of other processes it does not reach. That does not count here: see "limits" in ``testing.rst``.
+        """
         project.exists, project.gone_by_others, project.gone = False, True, self.simulation.effects
         project.grants.clear()
         project.stale_from = None
+        for process in self.processes:
+            process.revoked(_tokens(project))
         self.relock(project)
 
     # -- tokens
-    def good(self, token: str) -> bool:
+    def good(self, token: str, process: KeystoneProcess | None = None) -> bool:
         id_ = self.tokens.get(token)
         project = self.projects.get(id_ or "")
         if project is None:
             return id_ is not None
-        return project.exists and project.enabled and any(who == self.users[token] for _, who, _ in project.grants)
+        enabled = self._enabled_in(process, project)
+        return project.exists and enabled and any(who == self.users[token] for _, who, _ in project.grants)
+
+    def _enabled_in(self, process: KeystoneProcess | None, project: Project) -> bool:
+        """Return whether a process takes a project for enabled."""
+        copy = process.copy(project.id, self.simulation.now) if process and self.in_turn else None
+        return bool(copy["enabled"]) if copy else project.enabled
 
     def token(self, project_id: str, user: str) -> Answer:
         """Give the orchestrator's user or the janitor a token."""
         roles, project = ["admin"], self.projects.get(project_id)
         if project is not None:
-            roles = sorted(role for _, who, role in project.grants if who == user)
+            groups = [group for group, users in GROUP_USERS.items() if user in users]
+            roles = sorted({role for _, who, role in project.grants if who in (user, *groups)})
             fenced = bool(project.fence) and user not in (ME, project.options.get(protocol.JANITOR_OPTION))
-            if not (project.exists and project.enabled and roles) or fenced:
+            process = self._any_process() if self.in_turn else None
+            if not (project.exists and self._enabled_in(process, project) and roles) or fenced:
                 return Answer(401, {"error": {"code": 401, "message": "no token for this project"}})
         self._numbers += 1
         token = f"token-{self._numbers}"
@@ -260,21 +319,27 @@ class Keystone:
         subject = headers["X-Subject-Token"]
         if method == "DELETE":
             self._on_write(thread, method, "token", "", None)
+            if self.own_caches:
+                self._any_process().revoked(subject)
             return Answer(204 if self.tokens.pop(subject, None) else 404)
         project = self.projects.get(self.tokens.get(subject, ""))
-        canary, shown = headers.get(protocol.CANARY_HEADER), self._fence_in(self._any_process(), project)
+        process = self._any_process()
+        canary, shown = headers.get(protocol.CANARY_HEADER), self._fence_in(process, project)
         fenced = bool(shown) and canary == shown
-        if not fenced and self.good(subject):
+        accepted = process.accepts(subject, self.good(subject, process), self.simulation.now)
+        if accepted and not fenced:
             return Answer(200, {})
         refused = not_found()
-        if fenced and self.good(subject):
+        if accepted:
             refused.headers[protocol.FENCED_HEADER] = shown
         return refused
 
     # -- processes
     def _any_process(self) -> KeystoneProcess:
         """Return the process to which a load balancer gives the next call."""
-        return self._random.choice(self._processes)
+        if self.in_turn:
+            return self.processes[next(self._turn) % len(self.processes)]
+        return self._random.choice(self.processes)
 
     def _fence_in(self, process: KeystoneProcess, project: Project | None) -> str:
         """Return the fence of a project as a process has read it."""
@@ -284,7 +349,7 @@ class Keystone:
     def _written(self, project: Project) -> None:
         """Let the processes take note that a project is about to be written."""
         row = self._present(project)
-        for process in self._processes:
+        for process in self.processes:
             process.written(row, self.simulation.now)
 
     def _present(self, project: Project) -> dict[str, Any]:

@@ -91,6 +91,8 @@ class KeystoneApi(Keystone):
             self.flush()
             project.enabled = enabled
             self.relock(project, locking=not enabled)
+        elif self.own_caches:  # the processes have dropped their old copies, or got one
+            self.relock(project)
         self._tell("project.updated", caller.user_id, resource_info=project.id)
         return None
 

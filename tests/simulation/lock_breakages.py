@@ -15,6 +15,7 @@ from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.cloud.janitors import Users
 from cleanup_orchestrator.core import lock, queue
 from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.drain import base as drain_base
 from cleanup_orchestrator.drain import fence as drain_fence
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.engine import keystone_listener
@@ -133,6 +134,15 @@ def _reopened(seed: int) -> Plan:
     return dataclasses.replace(managed(seed, "none", "reopen"), listening=True, settle=5.0)
 
 
+def _no_process_keeps_a_token() -> Iterator[Patch]:
+    """Let the drivers take each token that was revoked for one that each process of Keystone refuses."""
+    yield drain_base, "_accepted", lambda *_: False
+
+
+def _apart(seed: int) -> Plan:
+    return dataclasses.replace(managed(seed, "revoke"), own_caches=True, keystones=2, settle=60.0)
+
+
 def _halted(seed: int) -> Plan:
     deeds = tuple(Deed(at, "halt", 0.0) for at in range(20 + seed, 120, 25))
     return dataclasses.replace(managed(seed, "fence"), deeds=deeds)
@@ -162,6 +172,9 @@ BREAKAGES: dict[str, Breakage] = {
     "a change of the roles of a locked project is heard and ignored": Breakage(_no_one_listens, "", _listening),
     "a disabled project that was enabled meanwhile counts as disabled": Breakage(
         _disabled_again_counts_as_disabled, "", _reopened, first=540
+    ),
+    "a process of Keystone with its own token cache is not noticed": Breakage(
+        _no_process_keeps_a_token, "since it was locked for good", _apart
     ),
     "requests begin in the order in which they come": Breakage(
         _requests_come_in_their_order, "begin before the first one of another", _flooded

@@ -131,6 +131,11 @@ SELECTABLE = {
 #: How many of the seeds have a flood of requests.
 FLOODING = 0.03
 
+#: In how many of the seeds each process of Keystone has a token cache of its own.
+OWN_CACHES = 0.05
+#: The number of the effect before which no admin mends that.
+_MENDED = 400
+
 #: How many of the seeds empty a project and keep it.
 EMPTYING = 0.12
 
@@ -178,6 +183,7 @@ class Plan:
     workers: int = 2
     threads: int = 1  #: of each worker
     keystones: int = 1  #: processes of Keystone
+    own_caches: bool = False  #: each process of Keystone has a token cache of its own, until the calm
     listening: bool = False  #: an engine hears Keystone's notifications
     engines: int = 1
     parallel: int = 1  #: deletes at once within a sweep
@@ -209,7 +215,7 @@ class Plan:
     @property
     def chaos_over(self) -> int:
         """Return the number of the effect after which there are no more faults."""
-        return max((x.at for x in (*self.faults, *self.deeds)), default=0) + 1
+        return max((_MENDED * self.own_caches, *(x.at for x in (*self.faults, *self.deeds)))) + 1
 
     def selects(self, name: str) -> bool:
         """Return whether a type (``service.type``), or a service of which no type is known, is selected."""
@@ -295,6 +301,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     found = sorted((*wanted.deeds, *deeds, *_managed(wanted.seed, horizon)), key=lambda deed: deed.at)
     more["listening"] = random.Random(f"listening {wanted.seed}").random() < 0.3
     more["keystones"] = random.Random(f"keystones {wanted.seed}").choice([1, 2, 3])
+    if random.Random(f"own caches {wanted.seed}").random() < OWN_CACHES:
+        more |= {"own_caches": True, "keystones": max(2, more["keystones"])}
     secrets = "key-manager" in more.get("services", wanted.services)
     more["janitor"] = secrets and random.Random(f"janitor {wanted.seed}").random() < 0.5
     return dataclasses.replace(wanted, deeds=tuple(found), **more)

@@ -114,6 +114,17 @@ def _patches() -> Iterator[Patch]:
     yield metrics, "step_ended", lambda *_: None
 
 
+def probing(plan: Plan) -> Iterator[Patch]:
+    """Let the drivers ask each process, where the processes of Keystone do not share their cache.
+
+    Otherwise any process answers for all, and one probe is enough.
+    """
+    if plan.own_caches:
+        yield drain_base, "concurrent", scheduler.Concurrent
+        for module in (drain_base, drain_fence):
+            yield module, "PROBES", plan.keystones + 1
+
+
 @contextlib.contextmanager
 def simulated(also: Iterable[Patch] = ()) -> Iterator[None]:
     """Replace clocks, threads and waits by the simulation.

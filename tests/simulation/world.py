@@ -27,7 +27,7 @@ from tests.simulation.keystone import PROJECT, Hole
 from tests.simulation.others import Others
 from tests.simulation.plan import FAULTS, Fault, Plan
 from tests.simulation.promises import Promises
-from tests.simulation.setting import LEASE, Patch, conf, simulated
+from tests.simulation.setting import LEASE, Patch, conf, probing, simulated
 from tests.simulation.users import ASKED, PLAN, Users, selection
 from tests.simulation.wire import SimulatedClouds, registry
 from tests.support import scheduler
@@ -293,5 +293,5 @@ class World:
 
 def run(plan: Plan, tracing: bool = False, also: Iterable[Patch] = ()) -> Result:
     """Run a plan; see :func:`tests.simulation.setting.simulated`."""
-    with simulated(also):
+    with simulated((*probing(plan), *also)):
         return World(plan, tracing).run()

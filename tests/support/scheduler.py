@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import greenlet
@@ -298,7 +298,7 @@ class Future:
 class Pool:
     """Stands for ``concurrent.futures.ThreadPoolExecutor``."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, _name: str = "") -> None:
         self._most = threads
         self._todo: list[Future] = []
         self._working: list[SimulatedThread] = []
@@ -318,6 +318,11 @@ class Pool:
             self._working.append(thread)
             thread.start()
         return future
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Call a function with each item; yield what it returns, in the order of the items."""
+        futures = [self.submit(function, item) for item in items]
+        return (future.result() for future in futures)
 
     def _work(self, thread: SimulatedThread) -> None:
         while self._todo:
