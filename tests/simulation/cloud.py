@@ -58,7 +58,8 @@ class Thing:
     stuck: bool = False  #: its state refuses every delete but a forced one
     running: bool = False  #: of a server
     wanted_running: bool = False  #: the state in which others than the orchestrator left it
-    #: Whether others stopped the server after the orchestrator had read it as running, and before its own stop arrived.
+    #: Whether others stopped the server after the orchestrator had read it as running, and before its own stop arrived,
+    #: if it ever did.
     stopped_first: bool = False
     busy_until: float = 0.0  #: time at which an accepted stop takes effect
 
@@ -70,6 +71,8 @@ class Cloud:
         self.plan, self.simulation = plan, simulation
         self.rng = random.Random(f"cloud {plan.seed}")
         self.on_write: Callable[[Thread, str, str, str, Thing | None], None] = lambda *_: None
+        #: Whether it is on record that the orchestrator was going to stop a server.
+        self.stop_recorded: Callable[[Thing], bool] = lambda _: False
         self.keystone = KeystoneApi(plan, simulation, self.rng, lambda *what: self.on_write(*what))
         self.janitors = Janitors(self.keystone, lambda *what: self.on_write(*what))
         self.regions = tuple(f"R{n + 1}" for n in range(plan.regions))
@@ -323,6 +326,7 @@ class Cloud:
         servers = [t for t in self._all() if t.type == SERVER and t.running is t.wanted_running and not self._busy(t)]
         server = pick(servers)
         if server is not None:
+            server.stopped_first |= server.running and self.stop_recorded(server)
             server.running = server.wanted_running = not server.running
         return server is not None
 

@@ -94,9 +94,52 @@ FOUND: dict[str, Plan] = {
         faults=(Fault(72, "store_down", 0.327), Fault(123, "store_down", 0.842), Fault(228, "store_down", 0.611)),
         deeds=(Deed(262, "invite", 0.573), Deed(273, "vanish", 0.075)),
     ),
+    # The simulation itself was wrong: an inherited role made the drain partial, and was taken right before the project
+    # was disabled. Secrets then rest on the last inventory before the closing. The check took the lock for one that
+    # held before. Found as seed 5000601.
+    "an_inherited_role_is_taken_right_before_the_project_is_disabled": Plan(
+        5000601,
+        services=("network", "key-manager"),
+        fill=2,
+        listening=True,
+        janitor=True,
+        deeds=(Deed(124, "open", 0.677), Deed(284, "open", 0.004)),
+    ),
+    # The simulation itself was wrong: a recorded stop of a server was not sent, and an admin stopped the server then. A
+    # restore starts it. Found as seed 5001902.
+    "an_admin_stops_a_server_whose_recorded_stop_did_not_arrive": Plan(
+        5001902,
+        driver="fence",
+        services=("compute", "network"),
+        fill=4,
+        window=600.0,
+        stop_servers=True,
+        faults=(Fault(16, "hang", 0.094), Fault(110, "cut", 0.148)),
+        deeds=(Deed(120, "switch", 0.0642542424725151), Deed(146, "restore", 0.9356357198319301)),
+    ),
     # The simulation had no statement about this: a token is being validated when an admin deletes the project, and the
     # processes of Keystone do not share their cache. Found as seed 5003517.
     "an_admin_deletes_a_project_while_the_processes_share_no_cache": Plan(
         5003517, keystones=3, own_caches=True, deeds=(Deed(22, "vanish", 0.8222962351539406),)
+    ),
+    # The same: a domain manager lets a user in while the project is being locked, after the last role was taken, and
+    # shuts him out before (the first two plans) or after the token cache is emptied.
+    "a_user_is_let_in_and_shut_out_right_before_the_token_cache_is_emptied": Plan(
+        1, deeds=(Deed(49, "open", 0.1), Deed(52, "shut"))
+    ),
+    "a_user_is_let_in_and_shut_out_while_the_project_is_locked_and_an_engine_listens": Plan(
+        1, listening=True, deeds=(Deed(55, "open", 0.4), Deed(56, "shut"))
+    ),
+    "a_user_is_let_in_before_and_shut_out_after_the_token_cache_is_emptied": Plan(
+        1, deeds=(Deed(50, "open", 0.1), Deed(54, "shut"))
+    ),
+    # The same: others open the closed project, create something, and close it again while its settings are deleted. The
+    # orchestrator compares the lock again before it deletes the project.
+    "a_port_is_made_while_the_project_settings_are_deleted": Plan(
+        1, driver="fence", deeds=(Deed(166, "enable", 0.3), Deed(167, "create", 0.3), Deed(168, "disable", 0.3))
+    ),
+    # The same, and they delete the project. Its removal takes that for its own delete, whose answer was lost.
+    "a_port_is_made_and_the_project_is_deleted_right_before_its_removal": Plan(
+        1, driver="fence", deeds=(Deed(166, "enable", 0.3), Deed(167, "create", 0.3), Deed(168, "vanish", 0.3))
     ),
 }

@@ -97,6 +97,7 @@ class Project:
     blurred_grants: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)  #: the same of grants
     disabled_at: float = math.inf  #: when the orchestrator disabled it last
     reopened: int = 0  #: number of the effect before which others regained access
+    read: int = 0  #: number of the effect at which a step of the orchestrator read it last
     locked_at: float | None = None  #: since when Keystone accepts only the orchestrator
     stale_from: float | None = None  #: from when on a flush of the token cache forgets the last token of others
     #: (region, type) to when it was listed for the project, and what of the project's was shown.
@@ -248,9 +249,15 @@ class Keystone:
             self.relock(project)
         self.own_caches = self.in_turn = False
 
-    def flush(self) -> None:
-        """Empty the token cache, which is one for all projects."""
+    def flush(self, draining: bool = False) -> None:
+        """Empty the token cache, which is one for all projects.
+
+        :param draining: the orchestrator does it. A user who is let in while it locks a project, and is shut out again,
+            is let in behind the lock
+        """
         for project in self.projects.values():
+            if draining and project.locked_at is None and (hole := self.hole_of(project)):
+                hole.before.setdefault(project.id, self.simulation.now)
             if project.stale_from is not None and project.stale_from <= self.simulation.now:
                 project.stale_from = None
                 self.relock(project)

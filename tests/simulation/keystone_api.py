@@ -131,7 +131,7 @@ class KeystoneApi(Keystone):
             return None
         if grant not in project.grants:
             return not_found()
-        self.flush()
+        self.flush(draining=caller.orchestrator)
         project.grants.discard(grant)
         self.relock(project, locking=grant[1] not in OURS)
         self._tell_role(caller.user_id, grant, there, project=project.id)
@@ -198,6 +198,8 @@ class KeystoneApi(Keystone):
         if len(parts) > 2:
             return self._grant(thread, method, project, parts)
         process = self._any_process()
+        if thread.held is not None and method != "DELETE":
+            project.read = self.simulation.effects
         if method == "GET":
             thread.saw.setdefault(("project", project.id), self.simulation.effects)
             if not query and (copy := process.copy(project.id, self.simulation.now)):

@@ -240,8 +240,8 @@ class Promises:
         mode = self.one("SELECT mode FROM deletions WHERE id = ?", thread.held.deletion_id)[0]
         if mode == Mode.REPORT and thing.type not in PROJECT_SETTINGS:
             self.fail(f"{label}: a report deletes nothing")
-        locked = self.proofs.locked(mine)
-        if thing.type in PROJECT_SETTINGS and locked and (left := self.proofs.left(mine, thread.held.deletion_id)):
+        locked_setting = thing.type in PROJECT_SETTINGS and self.proofs.locked(mine)
+        if locked_setting and (left := self.proofs.left(mine, thread.held.deletion_id, settings=True)):
             self.fail(f"{label}: project settings go last, and there is {left}")
         self.deleted.append(thing.id)
 

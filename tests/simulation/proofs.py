@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED, Thing
+from tests.simulation.database import at
+from tests.simulation.keystone import Project
 from tests.support.scheduler import Thread
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ _UNSEEN = """
 SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.deletion_id
  WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
 """
+#: When the latest drain of a deletion ended, if it was partial.
+_IN_PART = "SELECT finished_at FROM steps WHERE kind = 'drain' AND state = 'done' AND reason <> '' AND deletion_id = ?"
 #: Resting and final statuses: no change of the drain may remain.
 RELEASED = frozenset({Status.CANCELLED, Status.EMPTIED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
@@ -37,7 +41,7 @@ class Proofs:
         project = self._projects.get(project_id)
         return project is not None and self._cloud.keystone.locked_since(project) is not None
 
-    def left(self, project_id: str, deletion_id: str, but_since: float = math.inf) -> list[str]:
+    def left(self, project_id: str, deletion_id: str, but_since: float = math.inf, settings: bool = False) -> list[str]:
         """Return what is left of a project, without resources that no token can list.
 
         Such resources need a token of the project and were created after the last inventory with one, while others had
@@ -45,17 +49,33 @@ class Proofs:
 
         Nor is there what was created after the last inventory, behind a lock that a domain manager opened and closed
         again, as long as no engine has heard of that. A stock Keystone keeps no record of it.
+
+        :param settings: a project setting is deleted, and not the project. The orchestrator does not compare the lock
+            again before that. So what came since the last inventory is not there, if others regained access since the
+            orchestrator read the project
         """
         project = self._projects[project_id]
-        locked_at = self._cloud.keystone.locked_since(project)
-        blind = locked_at is None or locked_at >= project.disabled_at
+        blind = self._blind(project, deletion_id)
         left = self._cloud.left(project_id)
         unseen = [t for t in left if t.type in SCOPED and t.born >= project.listed_at[t.region, t.type]]
         abandoned, types = self._abandoned(deletion_id), {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
         late = [t for t in left if t.born >= project.listed_at[t.region, t.type]]
         secret = [t.id for t in late if t.hole is not None and not t.hole.known]
+        secret += [t.id for t in late if settings and project.reopened > project.read]
         found = [t for t in left if t.born <= but_since and not (blind and t in unseen) and t.id not in secret]
         return [t.id for t in found if t.id not in abandoned and (t.region, t.type) not in types]
+
+    def _blind(self, project: Project, deletion_id: str) -> bool:
+        """Whether the last inventory with a token of the project may be from before the lock.
+
+        That is so if others had access until the project was disabled, or when the drain ended: it was partial then,
+        and nothing tells the orchestrator that the lock became full by itself before the closing.
+        """
+        locked_at = self._cloud.keystone.locked_since(project)
+        if locked_at is None or locked_at >= project.disabled_at:
+            return True
+        ended = self._promises.one(_IN_PART, deletion_id)
+        return ended is not None and locked_at > 0.0 and str(at(locked_at)) >= ended[0]
 
     def abandons(self, thing: Thing, deletion_id: str) -> bool:
         """Whether a forced deletion has abandoned a resource."""
@@ -88,8 +108,17 @@ class Proofs:
             return
         if project.exists:
             self._promises.fail("deleted, and Keystone still has the project")
-        elif project.gone_by_others:
+        elif project.gone_by_others and not self._unnoticed(project):
             self._proven("deleted (by another user)", project.id, deletion_id, None)
+
+    @staticmethod
+    def _unnoticed(project: Project) -> bool:
+        """Whether others regained access and deleted the project after the last inventory.
+
+        The removal finds no project then. The orchestrator takes that for the effect of a delete whose answer was lost.
+        """
+        listed = [at for (_, name), at in project.listed_at.items() if name not in PROJECT_SETTINGS]
+        return project.reopened > max(listed)
 
     def _proven(self, what: str, project_id: str, deletion_id: str, thread: Thread | None) -> None:
         """Two complete empty inventories, begun after the lock and the longest token cache."""
@@ -109,7 +138,7 @@ class Proofs:
             empty = [when for when, nothing in listed if nothing and when >= since]
             if name in SCOPED:
                 # Disabled while others had access: types that need a project token rest on their last inventory before.
-                if partial or thread is None or locked >= project.disabled_at:
+                if partial or thread is None or self._blind(project, deletion_id):
                     empty = [when for when, nothing in listed if nothing] * 2
                 if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
                     continue

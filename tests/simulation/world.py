@@ -221,8 +221,8 @@ class World:
         hole = self._told[int(number)]
         if listener.info({}, "identity.host", event, json.loads(text), {}) is not None:
             self.bus.notification(event, text, number)
-        elif hole is not None:
-            hole.heard()
+        elif hole is not None and Status.DRAINING not in self.promises.status.values():
+            hole.heard()  # before the lock is on record, an engine makes nothing of it
 
     def _notify(self, event: str, payload: dict[str, Any], hole: Hole | None) -> None:
         self._told.append(hole)

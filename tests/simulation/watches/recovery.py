@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import PROJECT_SETTINGS, SERVER, Thing
@@ -10,11 +11,23 @@ from tests.simulation.proofs import RELEASED
 from tests.simulation.watches.base import Watch
 from tests.support.scheduler import Thread
 
+if TYPE_CHECKING:
+    from tests.simulation.promises import Promises
+
 _STOPPED = "SELECT data FROM changes WHERE deletion_id = ? AND type = 'resource_stopped' AND NOT undone"
+_ALL_STOPPED = "SELECT data FROM changes WHERE type = 'resource_stopped' AND NOT undone"
 
 
 class Recovery(Watch):
     """What must hold while a project can be restored."""
+
+    def __init__(self, promises: Promises) -> None:
+        super().__init__(promises)
+        self.cloud.stop_recorded = self._stop_recorded
+
+    def _stop_recorded(self, server: Thing) -> bool:
+        rows = self.promises.database.raw.execute(_ALL_STOPPED)
+        return server.id in {json.loads(row[0])["id"] for row in rows}
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
         if thing is None or thing.type in PROJECT_SETTINGS or label in self.promises.late:
