@@ -1,6 +1,18 @@
 """Defects that the tests have to notice: see ``python -m tests.mutants --help``."""
 
-from tests.mutants import calls, conformance, decisions, doors, plugins, protocol, records, selections, sweeps, workers
+from tests.mutants import (
+    calls,
+    conformance,
+    decisions,
+    doors,
+    drain,
+    plugins,
+    protocol,
+    records,
+    selections,
+    sweeps,
+    workers,
+)
 from tests.mutants.mutation import Mutation
 
 #: Every mutation, by what it breaks.
@@ -15,4 +27,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     *conformance.MUTATIONS,
     *protocol.MUTATIONS,
     *selections.MUTATIONS,
+    *drain.MUTATIONS,
 )

@@ -1,0 +1,70 @@
+"""Defects of the drain that show only where the processes of Keystone disagree."""
+
+from tests.mutants.mutation import Mutation, tests
+
+BASE = "cleanup_orchestrator/drain/base.py"
+FENCE = "cleanup_orchestrator/drain/fence.py"
+REVOKE = "cleanup_orchestrator/drain/revoke.py"
+
+PROCESSES = tests("drain/processes")
+
+MUTATIONS = (
+    Mutation(
+        "A revoked token counts as refused unless each Keystone process accepts it",
+        BASE,
+        "if any(probe(accepted, PROBES)):",
+        "if all(probe(accepted, PROBES)):",
+        PROCESSES,
+    ),
+    Mutation(
+        "A Keystone process that accepts a revoked token is not reported",
+        BASE,
+        "if any(probe(accepted, PROBES)):",
+        "if False:",
+        PROCESSES,
+    ),
+    Mutation(
+        "A project counts as disabled unless each Keystone process accepts its token",
+        BASE,
+        "canary is not None and any(probe(",
+        "canary is not None and all(probe(",
+        PROCESSES,
+    ),
+    Mutation("One Keystone process is asked for all", BASE, "PROBES = 10\n", "PROBES = 1\n", PROCESSES),
+    Mutation("Validations that are under way are not waited for", BASE, "_WAIT = 2\n", "_WAIT = 0\n", PROCESSES),
+    Mutation(
+        "A role through the grant of a group is relied upon",
+        BASE,
+        ' and not any("group" in r for r in direct)',
+        "",
+        PROCESSES,
+    ),
+    Mutation(
+        "The first Keystone process that answers decides about the fence",
+        FENCE,
+        'problem = max(filter(None, probes), key=lambda found: found != _REFUSED, default="")',
+        "problem = probes[0]",
+        PROCESSES,
+    ),
+    Mutation(
+        "A fence is not waited for until each process has read it",
+        FENCE,
+        "        time.sleep(protocol.FENCE_MAX_AGE)\n",
+        "",
+        PROCESSES,
+    ),
+    Mutation(
+        "Roles that are given while others are taken stay",
+        REVOKE,
+        "for _ in range(3):  # users",
+        "for _ in range(1):  # users",
+        PROCESSES,
+    ),
+    Mutation(
+        "Behind a fence it is not checked that the Keystone processes share their cache",
+        FENCE,
+        "        check_shared_cache(context)\n",
+        "",
+        PROCESSES,
+    ),
+)
