@@ -225,7 +225,8 @@ def _versions(service: str) -> Mapping[str, Any]:
 def _line(request: requests.PreparedRequest) -> str:
     """Return a request as a line of a text; the host is named only if it is not the type's own service."""
     url = urlsplit(str(request.url))
-    query = "&".join(f"{name}={value}" for name, value in sorted(parse_qsl(url.query, keep_blank_values=True)))
+    parameters = sorted(parse_qsl(url.query, keep_blank_values=True), key=lambda parameter: parameter[0])
+    query = "&".join(f"{name}={value}" for name, value in parameters)
     line = f"{request.method} {url.hostname}:{url.path}" + (f"?{query}" if query else "")
     for name, value in sorted(request.headers.items()):
         name = name.decode() if isinstance(name, bytes) else name
