@@ -312,14 +312,15 @@ def test_an_attachment_is_its_volumes_and_its_secrets_are_not_passed_on():
     assert not any("connection_info" in row for row in listed)
 
 
-def test_a_backup_that_others_build_on_waits_for_them():
+@pytest.mark.parametrize(("owner", "reason"), [("p", Reason.IN_USE), ("them", Reason.FOREIGN)])
+def test_a_backup_that_others_build_on_waits_for_them(owner, reason):
     backup = Resource("full", "", "p", {"id": "full", "status": "available", "has_dependent_backups": True})
-    child = {"id": "second", "os-backup-project-attr:project_id": "p"}
+    child = {"id": "second", "os-backup-project-attr:project_id": owner}
     cloud = cinder(backups=[child])
     with pytest.raises(Refused) as refused:
         block_storage.backups.delete_backup(cloud, project(), backup)
-    assert refused.value.verdict.reason is Reason.IN_USE
-    assert [b["id"] for b in refused.value.verdict.blocked_by] == ["second"]
+    assert refused.value.verdict.reason is reason
+    assert [(b["id"], b["owner"]) for b in refused.value.verdict.blocked_by] == [("second", owner)]
     assert not cloud.block_storage.writes()
 
 

@@ -194,6 +194,23 @@ def test_no_group_is_passed_over_when_others_go_while_they_are_paged(count, gone
     assert listed >= {row["id"] for row in there}
 
 
+def test_a_list_that_may_lack_a_group_is_no_answer(monkeypatch):
+    """While the first page is read, three of its groups are deleted: the second page begins behind two others."""
+    monkeypatch.setattr(compute.groups, "PAGE", 4)
+    monkeypatch.setattr(compute.groups, "OVERLAP", 1)
+    there = [{"id": str(number), "project_id": "p"} for number in range(10)]
+
+    def answer(method, path, query, body):
+        if path != "/os-server-groups":
+            return 200, {"servers": []}
+        page = there[query["offset"] :][: query["limit"]]
+        there[:] = there if query["offset"] else there[3:]
+        return 200, {"server_groups": page}
+
+    with pytest.raises(BadAnswer, match="some may have been skipped"):
+        list(compute.groups.list_server_groups(connection(compute=answer), project()))
+
+
 def test_undisturbed_every_group_is_listed_once():
     there = [{"id": str(number), "project_id": "p"} for number in range(2500)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import Resource
+from cleanup_orchestrator.plugins.base import Resource, exceptions
 from cleanup_orchestrator.plugins.database import SERVICE
 from tests.support import sweeps
 from tests.unit.answers import connection, project
@@ -131,6 +131,14 @@ def test_if_the_project_is_gone_an_instance_is_deleted_only_without_its_server(t
     assert trove.made == []
     trove.servers.clear()
     assert sweeps.delete(type_, trove.connection(), gone).outcome is Outcome.CLEAR
+
+
+def test_if_the_project_is_gone_no_instance_of_another_project_is_deleted():
+    """The janitor is gone with the project: Trove compares the owner with nothing."""
+    gone, trove = dataclasses.replace(project(), gone=True), Trove(instances=[instance("i", owner="them")])
+    with pytest.raises(exceptions.NotFoundException):
+        INSTANCE.delete(trove.connection(), gone, Resource("i", "i", "p", instance("i")))
+    assert trove.made == []
 
 
 def test_if_the_project_is_gone_no_backup_is_deleted():

@@ -15,7 +15,7 @@ A text of ``calls`` is of one service. Each line is one of these::
 
 The phases are those of ``PHASES``. ``option`` sets an option of the service, and ``token`` says with which token the
 calls are made. ``every type`` in place of a name has the phases that are not in a type's own text. An answer that is a
-number is a status: ``= 404``. One with headers is ``= {"headers": {...}, "body": ...}``.
+number is a status: ``= 404``. One with ``body`` may have ``status`` and ``headers``, too.
 
 ``PROJECT`` is the project under deletion, ``OWN`` that of the orchestrator, and ``MEMBER`` a user with a role on
 ``PROJECT``. The host of a call is left out if it is that of the text's service.
@@ -101,7 +101,10 @@ _TWICE = {
     "shared-file-system": "openstack-api-version",
 }
 
-PHASES = ("option", "token", "available", "proof", "list", "show", "prepare", "delete", "force")
+PHASES = (
+    *("option", "token", "available", "proof", "list", "show", "stop", "start", "prepare", "delete", "may_force"),
+    "force",
+)
 
 _DISCOVERY = re.compile(r"/?(v[0-9.]+/?)?")
 
@@ -177,12 +180,11 @@ class Wire(BaseAdapter):
         if not asked:
             raise Unexpected(line)
         answer = self.expected.answers.get(place, "")
-        headers: Mapping[str, str] = {}
-        if isinstance(answer, Mapping) and "headers" in answer and "body" in answer:
-            answer, headers = answer["body"], answer["headers"]
         if isinstance(answer, int):
-            return _response(request, answer, {"error": {"code": answer, "message": "as the text says"}})
-        return _response(request, 200 if answer != "" else 204, answer, headers)
+            answer = {"status": answer, "body": {"error": {"code": answer, "message": "as the text says"}}}
+        if not isinstance(answer, Mapping) or "body" not in answer:
+            answer = {"status": 204 if answer == "" else 200, "body": answer}
+        return _response(request, answer.get("status", 200), answer["body"], answer.get("headers", {}))
 
 
 def _response(
@@ -256,7 +258,10 @@ def phases_of(type_: ResourceType) -> tuple[str, ...]:
         "available": type_.available is not None,
         "proof": type_.proof is not None,
         "show": type_.show is not None,
+        "stop": type_.halt is not None,
+        "start": type_.halt is not None,
         "delete": type_.delete is not None,
+        "may_force": type_.may_force is not None,
         "force": type_.force is not None,
     }
     return tuple(phase for phase in PHASES if has.get(phase, True))
@@ -330,6 +335,14 @@ class Drive:
             said.extend(f"-> {resource.id} of {resource.owner}" for resource in found)
             resources[:] = found or resources
 
+        def stop() -> None:
+            assert type_.halt is not None
+            act(type_.halt.stop, cloud, project, resources[0])
+
+        def start() -> None:
+            assert type_.halt is not None
+            act(type_.halt.start, cloud, project, resources[0])
+
         def prepare() -> None:
             for action in type_.prepare:
                 act(action, cloud, project, resources[0])
@@ -337,6 +350,10 @@ class Drive:
         def delete() -> None:
             assert type_.delete is not None
             act(type_.delete, janitors, project, resources[0])
+
+        def may_force() -> None:
+            assert type_.may_force is not None
+            type_.may_force(cloud, project)
 
         def force() -> None:
             assert type_.force is not None
@@ -348,8 +365,11 @@ class Drive:
             "proof": proof,
             "list": listing,
             "show": lambda: show(type_, cloud, project, resources[0]),
+            "stop": stop,
+            "start": start,
             "prepare": prepare,
             "delete": delete,
+            "may_force": may_force,
             "force": force,
         }
         for phase in phases_of(type_):
