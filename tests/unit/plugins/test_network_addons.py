@@ -152,6 +152,28 @@ def test_what_uses_a_resource_is_named_with_its_owner(name, says, rows, id_, own
     assert verdict.reason is (Reason.FOREIGN if owner == THEIRS else Reason.IN_USE)
 
 
+@pytest.mark.parametrize("owner", [OURS, THEIRS])
+def test_a_vpn_that_others_are_associated_with_stays(owner):
+    """Without the extension for ports, Neutron answers 404 to a list of their associations."""
+    made = cloud()
+    made.network.extensions = lambda: [{"alias": "bgpvpn"}]
+    made.network.bgpvpn_network_associations = lambda _vpn: []
+    made.network.bgpvpn_router_associations = lambda _vpn: [row("a", owner)]
+    said = refusals(type_of("bgpvpn"), made)
+    named = [(b["id"], b["owner"]) for verdict in said.values() for b in verdict.blocked_by]
+    assert named == ([("a", THEIRS)] if owner == THEIRS else [])
+
+
+@pytest.mark.parametrize("owner", [OURS, THEIRS])
+@pytest.mark.parametrize("graph", [{"c": []}, {"d": ["c"]}, {"d": ["e"]}], ids=str)
+def test_a_graph_that_joins_chains_of_others_stays(graph, owner):
+    made = cloud(sfc__port_chains=[row("c", owner), row("d", OURS), row("z", THEIRS)])
+    one = Resource("1", "one", OURS, {"id": "1", "port_chains": graph})
+    verdict = before_delete(type_of("sfc_service_graph"), made, PROJECT, one)
+    stays = owner == THEIRS and "c" in str(graph)
+    assert [b["id"] for b in (verdict.blocked_by if verdict else ())] == (["c"] if stays else [])
+
+
 def test_a_neutron_without_add_ons_is_not_asked_about_them():
     made = cloud(networks=[])
     made.network.extensions = lambda: [{"alias": "router"}]

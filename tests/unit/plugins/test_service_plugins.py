@@ -14,10 +14,11 @@ from requests import Response
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins import dns, load_balancer, shared_file_system
+from cleanup_orchestrator.plugins import dns, load_balancer, object_store, shared_file_system
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, Rest
 from tests.support import sweeps
 from tests.support.sweeps import before_delete
+from tests.unit.answers import connection
 
 PROJECT = ProjectDefinition("ours", "name", "default", "RegionOne")
 
@@ -160,6 +161,21 @@ def test_why_the_delete_of_a_load_balancer_is_refused(status, provider, reason):
     )
     verdict = load_balancer.explain(cloud(load_balancer=service), PROJECT, resource())
     assert (verdict.reason if verdict else None) == reason
+
+
+# --------------------------------------------------------------------------------------------------------- Swift
+
+
+@pytest.mark.parametrize("name", ["container", "account_metadata"])
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+def test_an_account_that_swift_does_not_show_is_not_empty(name, status):
+    made = connection("ours", object_store=lambda *_: (status, {}))
+    made.object_store.get_endpoint = lambda: "http://swift/v1/AUTH_ours"
+    type_ = next(t for t in object_store.SERVICE.types if t.name == name)
+    with pytest.raises(exceptions.HttpException, match=str(status)):
+        list(type_.list(made, PROJECT))
+    made.object_store.answer = lambda *_: (410, {})  # the account was deleted, and Swift's reaper deletes the rest
+    assert list(type_.list(made, PROJECT)) == []
 
 
 # ----------------------------------------------------------------------------------------------------- Designate

@@ -83,7 +83,8 @@ def glance(*images):
         wanted = {name: value for name, value in query.items() if name not in ("visibility", "limit", "os_hidden")}
         assert query["visibility"] == "all"
         found = [row for row in images if all(row.get(name) == value for name, value in wanted.items())]
-        return 200, {"images": found if query["os_hidden"] == "false" else []}
+        hidden = query["os_hidden"] == "true"
+        return 200, {"images": [row for row in found if row.get("os_hidden", False) is hidden]}
 
     return answer
 
@@ -126,11 +127,19 @@ def test_an_image_stays_while_nova_does_not_answer():
 
 @pytest.mark.parametrize("attribute", ["kernel_id", "ramdisk_id"])
 @pytest.mark.parametrize(
-    ("owner", "format_", "stays"), [(THEIRS, "aki", True), (OURS, "aki", False), (THEIRS, "qcow2", False)]
+    ("owner", "format_", "hidden", "stays"),
+    [
+        (THEIRS, "aki", False, True),
+        (THEIRS, "ari", False, True),
+        (THEIRS, "raw", False, True),
+        (THEIRS, "aki", True, True),
+        (OURS, "aki", False, False),
+        (THEIRS, "qcow2", False, False),
+    ],
 )
-def test_the_kernel_of_an_image_of_another_project_stays(attribute, owner, format_, stays):
+def test_the_kernel_of_an_image_of_another_project_stays(attribute, owner, format_, hidden, stays):
     one = dataclasses.replace(IMAGE, data={**IMAGE.data, "disk_format": format_})
-    cloud = connection(image=glance({"id": "other", "owner": owner, attribute: "i"}))
+    cloud = connection(image=glance({"id": "other", "owner": owner, "os_hidden": hidden, attribute: "i"}))
     verdict = before_delete(type_of(image, "image"), cloud, PROJECT, one)
     assert named(verdict) == ((Reason.FOREIGN, [("image.image", THEIRS)]) if stays else None)
 
