@@ -73,6 +73,13 @@ def test_an_old_plugin_loads_and_a_deprecation_is_said(old_plugin, versions, war
     assert all(warning in sentence and registry.MANUAL in sentence for sentence in said)
 
 
+def test_a_plugin_that_does_not_load_is_an_error(old_plugin, tmp_path):
+    """Without it, its service would be one that nothing supports."""
+    (tmp_path / "old_functions_plugin.py").write_text("import no_such_module_of_a_vendor\n")
+    with pytest.raises(registry.InvalidPlugin, match="plugin function-engine does not load: No module named"):
+        registry.load()
+
+
 def test_a_plugin_is_refused_once_its_version_has_lost_its_support(old_plugin):
     expected = rf"written for version {OLD}.*supports version {NEW}: install a later release of the plugin"
     with pytest.raises(registry.InvalidPlugin, match=expected):

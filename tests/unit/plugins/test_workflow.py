@@ -7,6 +7,7 @@ import pytest
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.plugins.base import Resource
 from cleanup_orchestrator.plugins.workflow import SERVICE, listing
 from tests.support import sweeps
 from tests.unit.answers import connection, project
@@ -159,3 +160,21 @@ def test_a_workflow_of_a_project_that_is_gone_is_deleted_only_with_the_option(op
     assert [left.reason for left in swept.leftovers] == ([] if deleted else [Reason.PROJECT_GONE])
     if not deleted:
         assert "is unknown: Mistral shows this only to a token of its project" in swept.leftovers[0].message
+
+
+@pytest.mark.parametrize(
+    ("action", "stays"),
+    [
+        ({}, False),
+        ({"project_id": "them"}, True),
+        ({"scope": "public"}, True),  # the project's own, which others may use
+        ({"project_id": "them", "code_source_id": "another"}, False),
+    ],
+    ids=str,
+)
+def test_a_code_source_stays_if_actions_of_others_are_made_of_it(action, stays):
+    made = row(1, 1, namespace="", code_source_id="source") | action
+    mistral = connection(workflow=lambda *_: (200, {"dynamic_actions": [made]}))
+    source = Resource("source", "source", "p", {"id": "source", "scope": "private"})
+    verdict = sweeps.before_delete(TYPES["code_source"], mistral, project(), source)
+    assert [each["id"] for each in (verdict.blocked_by if verdict else ())] == (["id-1"] if stays else [])

@@ -10,7 +10,7 @@ A text of ``calls`` is of one service. Each line is one of these::
                                             has a name: ``share / in no group``
       list GET /v2/lbaas/loadbalancers      the phase, and a call; a phase has its calls in the order of the lines
         = {"loadbalancers": []}             what the service answers to the call before; without it, an empty answer
-      list -> ID of PROJECT                 what the list yields: id and owner
+      list -> ID of PROJECT                 what was read, of the list or of one resource: id and owner
       delete !! refused: in_use             the error that ends the phase
 
 The phases are those of ``PHASES``. ``option`` sets an option of the service, and ``token`` says with which token the
@@ -335,6 +335,10 @@ class Drive:
             said.extend(f"-> {resource.id} of {resource.owner}" for resource in found)
             resources[:] = found or resources
 
+        def read_again() -> None:
+            resource = show(type_, cloud, project, resources[0])
+            said.append(f"-> {resource.id} of {resource.owner}")
+
         def stop() -> None:
             assert type_.halt is not None
             act(type_.halt.stop, cloud, project, resources[0])
@@ -364,7 +368,7 @@ class Drive:
             "available": available,
             "proof": proof,
             "list": listing,
-            "show": lambda: show(type_, cloud, project, resources[0]),
+            "show": read_again,
             "stop": stop,
             "start": start,
             "prepare": prepare,
