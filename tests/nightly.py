@@ -71,7 +71,7 @@ def parts() -> dict[str, Part]:
         for n in range(1, MUTANTS + 1)
     }
     others = ("--ignore", CHAOS, "--ignore", CRASH_POINTS, "tests/functional")
-    small = ("-m", "not real and not long", "--ignore", "tests/simulation", *others, "tests/unit")
+    small = ("-m", "not real and not slow and not long", "--ignore", "tests/simulation", *others, "tests/unit")
     return {
         **services,
         "databases": Part("real processes, on both database servers", _pytest("-m", "real or slow", *others)),
