@@ -1,31 +1,14 @@
 """Defects that the tests have to notice: see ``python -m tests.mutants --help``."""
 
-from tests.mutants import (
-    calls,
-    conformance,
-    decisions,
-    doors,
-    drain,
-    plugins,
-    protocol,
-    records,
-    selections,
-    sweeps,
-    workers,
-)
+import importlib
+import pkgutil
+
 from tests.mutants.mutation import Mutation
 
-#: Every mutation, by what it breaks.
-MUTATIONS: tuple[Mutation, ...] = (
-    *decisions.MUTATIONS,
-    *sweeps.MUTATIONS,
-    *calls.MUTATIONS,
-    *records.MUTATIONS,
-    *workers.MUTATIONS,
-    *plugins.MUTATIONS,
-    *doors.MUTATIONS,
-    *conformance.MUTATIONS,
-    *protocol.MUTATIONS,
-    *selections.MUTATIONS,
-    *drain.MUTATIONS,
+#: Every mutation: the ``MUTATIONS`` of each module of this folder.
+MUTATIONS: tuple[Mutation, ...] = tuple(
+    mutation
+    for module in pkgutil.iter_modules(__path__)
+    if not module.name.startswith("_")
+    for mutation in getattr(importlib.import_module(f"{__name__}.{module.name}"), "MUTATIONS", ())
 )

@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutants import MUTATIONS, runner
+from tests.mutants import MUTATIONS, choice, runner
 from tests.mutants.runner import Result, Verdict
+from tests.support import commit, tiers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +19,8 @@ EXAMPLE = """example:
   python -m tests.mutants --jobs 2
   python -m tests.mutants --list
   python -m tests.mutants --only 'A sweep deletes what belongs to another project' --only fence
+  python -m tests.mutants --changed --seconds-in-total 120
+  python -m tests.mutants --part 1/4
 
 The exit code is 0 if every mutation was killed, and 1 otherwise: one survived, timed out, could not be run, or does not
 apply to today's source, or a test fails without any mutation.
@@ -40,6 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="run those whose name or file contains this, in any case; may be given several times",
     )
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="run those of the files that changed in this commit or in a commit of the four hours before it; "
+        "CLEANUP_TESTS_BASE sets another commit since which changes count",
+    )
+    parser.add_argument(
+        "--part", type=_part, metavar="N/M", help="run part N of M; a mutation always belongs to the same part"
+    )
+    parser.add_argument(
+        "--seconds-in-total",
+        type=float,
+        metavar="SECONDS",
+        help="run the shortest whose tests fit, as long as the tests took when their durations were recorded; "
+        "the others are named first",
+    )
     parser.add_argument("--jobs", type=int, default=runner.cores(), help="mutations at once (default: one per core)")
     parser.add_argument(
         "--seconds", type=float, default=300.0, help="time limit of one mutation's tests (default: %(default)s)"
@@ -49,9 +68,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [m for m in MUTATIONS if not wanted or any(w in f"{m.name} {m.file}".casefold() for w in wanted)]
     if not chosen:
         parser.error("no mutation has such a name: see --list")
+    if options.changed:
+        chosen = choice.of_changed(chosen, commit.commit().changed)
+    if options.part:
+        chosen = choice.part(chosen, *options.part)
+    if options.seconds_in_total is not None:
+        budget = options.seconds_in_total * max(1, options.jobs)
+        chosen, left_out = choice.within(chosen, budget, tiers.durations())
+        if left_out:
+            print(f"{len(left_out)} mutations are left out, because the tests would take too long:")
+            print(*(f"  {mutation.file}: {mutation.name}" for mutation in left_out), sep="\n")
     if options.list:
         for mutation in chosen:
             print(f"{mutation.file}: {mutation.name}")
+        return 0
+    if not chosen:
+        print("no mutation to run")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the copies and the tests that run go with it
     began = time.monotonic()
@@ -67,6 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     print(f"\n{len(results)} mutations: {said}, in {time.monotonic() - began:.0f} s with {options.jobs} jobs")
     return 1 if alive else 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not 1 <= int(number) <= int(count):
+        raise ValueError
+    return int(number), int(count)
 
 
 def _say(result: Result, number: int, count: int) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import mutants
 from tests.mutants import MUTATIONS
 from tests.mutants.mutation import DoesNotApply, Mutation
 from tests.support.cases import each_case
@@ -19,8 +20,15 @@ for _mutation in MUTATIONS:
     BY_FILE[_mutation.file].append(_mutation)
 
 
-def test_there_are_enough_mutants_and_their_names_are_unique():
-    assert len(MUTATIONS) >= 120
+def test_each_module_of_the_folder_gives_its_mutations():
+    folder = Path(mutants.__file__).parent
+    written = {path.stem for path in folder.glob("*.py") if "    Mutation(\n" in path.read_text()}
+    assert len(written) > 5
+    assert {name for name in written if not getattr(mutants, name).MUTATIONS} == set()
+    assert len(MUTATIONS) == sum(len(getattr(mutants, name).MUTATIONS) for name in written)
+
+
+def test_the_names_of_mutations_are_unique():
     names = collections.Counter(mutation.name for mutation in MUTATIONS)
     assert [name for name, count in names.items() if count > 1] == []
     changes = collections.Counter((m.file, m.old, m.new) for m in MUTATIONS)
