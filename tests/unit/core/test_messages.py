@@ -7,9 +7,10 @@ import pytest
 
 from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import Condition, Mode, RoundPurpose, Status, Tally
-from cleanup_orchestrator.core.messages import message, reason_now, waits
+from cleanup_orchestrator.core.messages import behind, message, reason_now, waits
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from cleanup_orchestrator.core.tally import found as ever_found
 from cleanup_orchestrator.core.tally import tally
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -101,6 +102,44 @@ def test_what_a_type_waits_for(values, step, expected):
     assert said.get(("R1", "network", "network")) == expected
 
 
+STAYS = {"round": 3, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.IN_USE}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param([sweep_step("network.port", **STAYS)], ("network.port",), id="what it waits for stays"),
+        pytest.param(
+            [sweep_step("network.port", **STAYS | {"reason": Reason.DELETING})], None, id="what it waits for goes"
+        ),
+        pytest.param([sweep_step("network.port", round=3, state=StepState.RUNNING)], None, id="it is being swept"),
+        pytest.param(
+            [
+                sweep_step("network.port", round=2, outcome=Outcome.LEFTOVERS, after=("compute.server",)),
+                sweep_step("compute.server", **STAYS),
+            ],
+            ("compute.server",),
+            id="what it waits for waits itself",
+        ),
+        pytest.param(
+            [
+                sweep_step("network.port", round=2, outcome=Outcome.LEFTOVERS, after=("compute.server",)),
+                sweep_step("compute.server", round=3, state=StepState.RUNNING),
+                dataclasses.replace(sweep_step("compute.server", **STAYS), id="far", region="R2"),
+            ],
+            None,
+            id="only that of another region stays",
+        ),
+    ],
+)
+def test_what_a_type_waits_for_in_the_end(others, expected):
+    record = deletion(status=S.DELETING, purpose=P.DELETE, since_round=1, round=3)
+    network = dataclasses.replace(
+        sweep_step("network.network", after=("network.port",)), round=2, outcome=Outcome.LEFTOVERS
+    )
+    assert behind(record, [network, *others]).get(("R1", "network", "network")) == expected
+
+
 @pytest.mark.parametrize(
     ("values", "reason", "expected"),
     [
@@ -171,3 +210,17 @@ def test_what_an_earlier_attempt_found_does_not_count_in_this_one(round_, expect
     step = dataclasses.replace(sweep_step("network.port", round=round_), **before)
     _, after = record(deletion(status=S.DELETING, since_round=1, round=round_), step, UNKNOWN, T0)
     assert after.found == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param({"outcome": Outcome.LEFTOVERS, "found": 9, "remaining": 3}, 9, id="fewer than before"),
+        pytest.param({"outcome": Outcome.LEFTOVERS, "found": 3, "remaining": 3, "deleted": 4}, 7, id="and new ones"),
+        pytest.param({"outcome": Outcome.UNKNOWN, "found": 9, "deleted": 2}, 11, id="not listed"),
+        pytest.param({"outcome": Outcome.CLEAR, "found": 9, "deleted": 9, "round": 1}, 9, id="an earlier attempt"),
+    ],
+)
+def test_how_many_a_type_ever_had(values, expected):
+    record = deletion(status=S.DELETING, since_round=2, round=3)
+    assert ever_found(record, sweep_step("network.port", **{"round": 3, **values})) == expected

@@ -132,3 +132,14 @@ def test_the_end_of_a_process_stops_the_alarms():
     running._thread("alarms", alarms.run)
     assert running.close(), "all threads have ended"
     assert closed
+
+
+def test_an_earlier_time_wakes_the_thread(clock):
+    """It waits for the first of them, and would find an earlier one a second late."""
+    alarms, woken = Alarms(lambda _: None), []
+    alarms._changed.notify = lambda: woken.append(clock.now)
+    alarms.set("first", 5)
+    alarms.set("later", 7)
+    assert len(woken) == 1
+    alarms.set("earlier", 3)
+    assert len(woken) == 2
