@@ -20,9 +20,9 @@ def deletion(store):
     return stores.create(store)
 
 
-def finish(store, deletion, outcome, deletes):
+def finish(store, deletion, outcome, deletes, kind=StepKind.ACCESS):
     """Save a result with these deletes; return its step, and how many statements wrote deletes."""
-    step = stores.claimed(store, store.get(deletion.id), StepKind.ACCESS)
+    step = stores.claimed(store, store.get(deletion.id), kind)
     writes = []
 
     def note(_connection, _cursor, statement, *_):
@@ -54,6 +54,14 @@ def test_which_results_end_a_record(store, deletion, outcome, deletes, left):
     assert store.deletes(step_id) == {"v1": ONE, "v2": TWO}
     finish(store, deletion, outcome, deletes)
     assert store.deletes(step_id) == {one.id: one for one in left}
+
+
+def test_a_step_replaces_its_own_records_only(store, deletion):
+    """Two services may give their resources the same id."""
+    one, _ = finish(store, deletion, Outcome.LEFTOVERS, (ONE, TWO))
+    other, _ = finish(store, deletion, Outcome.LEFTOVERS, (ONE, TWO), StepKind.SURVEY)
+    finish(store, deletion, Outcome.CLEAR, None, StepKind.SURVEY)
+    assert (store.deletes(one), store.deletes(other)) == ({"v1": ONE, "v2": TWO}, {})
 
 
 def test_only_what_changed_is_written(store, deletion):

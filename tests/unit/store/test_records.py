@@ -1,11 +1,14 @@
 """What is stored is what every database takes."""
 
+import dataclasses
+
 import pytest
 
-from cleanup_orchestrator.core.deletion import Condition
+from cleanup_orchestrator.core.deletion import Condition, Force, Status, UseDecision
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
-from cleanup_orchestrator.store import records
+from cleanup_orchestrator.core.tally import with_tally
+from cleanup_orchestrator.store import records, tables
 from tests.support import sqlite_stores
 from tests.unit import world
 
@@ -35,3 +38,26 @@ def test_a_condition_that_a_later_release_recorded_is_read():
     made = store.create(world.deletion(conditions=(unknown,)), TASKS, Event("deletion.accepted", ""))
     assert store.load(made.id)[0].conditions == (unknown,)
     assert store.get(made.id).attention == ""
+
+
+def test_the_decision_about_a_use_is_read_as_it_was_made():
+    """It is about the uses that were on record then: without them it would overrule nothing, or all."""
+    store = sqlite_stores.in_memory()
+    made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
+    use = UseDecision("network.port:1", (("compute.server", "s"), ("dns.zone", "z")), "alice (agreed)")
+    forced = Force("lost", ("a.b",), world.T0, 1, 2, "u", "alice", "req-1", (use,), abandons=False)
+    store.save(made, dataclasses.replace(made, forced=forced))
+    assert store.get(made.id).forced == forced
+
+
+def test_a_tally_is_that_of_its_version():
+    """A process of an older release saves no tally: the one before it would be shown as the present one."""
+    store = sqlite_stores.in_memory()
+    made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
+    counted = with_tally(made, store.steps(made.id), ())
+    saved = store.save(made, dataclasses.replace(counted, status=Status.DRAINING))
+    assert store.get(made.id).tally == counted.tally
+    assert counted.tally.version == saved.version
+    with store.database.begin() as c:
+        c.execute(tables.deletions.update().values(version=saved.version + 1))
+    assert store.get(made.id).tally is None

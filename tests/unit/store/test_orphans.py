@@ -1,0 +1,131 @@
+"""The store of orphan scans: one scan at a time, claims that were lost, and what counts as an orphan."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
+from cleanup_orchestrator.core.step import TASKS, Outcome, StepState
+from cleanup_orchestrator.store import Conflict, ScanUnderWay
+from tests.support import orphaned, sqlite_stores
+from tests.support.orphaned import DEAD, NEVER, OTHER, port
+from tests.unit import world
+
+
+@pytest.fixture
+def store():
+    return sqlite_stores.in_memory()
+
+
+@pytest.fixture
+def scan(store):
+    return orphaned.begin(store)
+
+
+def new(id_="another"):
+    return OrphanScan(id_, ScanStatus.ACCEPTED, NEVER, NEVER, NEVER, 3600, 600)
+
+
+def read(store, scan, number, *orphans):
+    """Do one read of the ports, which finds these."""
+    part = orphaned.claim(store, scan.id, "port", number)
+    assert (store.note_orphans if number == 1 else store.see_orphans_again)(part, orphans)
+    assert store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR))
+
+
+def confirmed(store, scan):
+    return [row.orphan.resource_id for row in store.orphans(scan.id, 100)]
+
+
+def test_only_one_scan_runs_and_one_that_ended_is_in_nobodys_way(store, scan):
+    with pytest.raises(ScanUnderWay):
+        store.create_orphan_scan(new())
+    orphaned.move(store, scan.id, ScanStatus.COMPLETED)
+    assert store.create_orphan_scan(new()).id == "another"
+
+
+@pytest.mark.parametrize(
+    ("not_before", "made"), [(None, True), (datetime.timedelta(0), True), (datetime.timedelta(hours=1), False)]
+)
+def test_of_several_engines_one_starts_the_scheduled_scan(store, scan, not_before, made):
+    orphaned.move(store, scan.id, ScanStatus.COMPLETED)
+    assert (store.create_orphan_scan(new(), not_before) is not None) is made
+
+
+def test_a_decision_on_an_older_version_is_refused(store, scan):
+    orphaned.move(store, scan.id, ScanStatus.WAITING)
+    with pytest.raises(Conflict):
+        store.save_orphan_scan(scan, dataclasses.replace(scan, status=ScanStatus.COMPLETED))
+    assert store.orphan_scan(scan.id)[0].status is ScanStatus.WAITING
+
+
+def test_a_part_is_claimed_once(store, scan):
+    part = orphaned.claim(store, scan.id, "port", 1)
+    assert store.claim_scan_part(part.id, "another", 60) is None
+    assert store.release_scan_part(part)
+    assert store.claim_scan_part(part.id, "another", 60)[1].worker == "another"
+
+
+def test_after_a_cancel_no_worker_writes(store, scan):
+    part = orphaned.claim(store, scan.id, "port", 1)
+    store.cancel_orphan_scan(scan.id, "cancelled by alice")
+    assert not store.renew_scan_part(part, 60)
+    assert not store.note_orphans(part, [port("p1")])
+    assert not store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR))
+    assert store.claim_scan_part(part.id, "another", 60) is None
+
+
+def test_a_first_read_that_is_repeated_begins_anew(store, scan):
+    part = orphaned.claim(store, scan.id, "port", 1)
+    assert store.note_orphans(part, [port("p1"), port("p2", OTHER)])
+    assert store.candidate_projects(part) == (DEAD, OTHER)
+    assert store.release_scan_part(part)
+    again = store.claim_scan_part(part.id, "another", 60)[1]
+    assert store.candidate_projects(again) == ()
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        pytest.param([port("p1")], ["p1"], id="seen twice"),
+        pytest.param([], [], id="seen once"),
+        pytest.param([port("p1", OTHER)], [], id="another owner"),
+        pytest.param([port("p1"), port("p9")], ["p1"], id="seen by the second read only"),
+    ],
+)
+def test_an_orphan_is_seen_twice_with_the_same_owner(store, scan, second, found):
+    read(store, scan, 1, port("p1"), port("p2"))
+    assert confirmed(store, scan) == []
+    read(store, scan, 2, *second)
+    assert confirmed(store, scan) == found
+    (part,) = (part for part in store.orphan_scan(scan.id)[1] if part.type == "port")
+    assert (part.candidates, part.orphans, part.state) == (2, len(found), StepState.DONE)
+
+
+@pytest.mark.parametrize("ends", ["completed", "cancelled"])
+def test_a_scan_that_ended_keeps_only_what_was_seen_twice(store, scan, ends):
+    read(store, scan, 1, port("p1"), port("p2"))
+    read(store, scan, 2, port("p1"))
+    if ends == "cancelled":
+        store.cancel_orphan_scan(scan.id, "cancelled by alice")
+    else:
+        orphaned.move(store, scan.id, ScanStatus.COMPLETED)
+    (part,) = (part for part in store.orphan_scan(scan.id)[1] if part.type == "port")
+    assert confirmed(store, scan) == ["p1"]
+    assert store.candidate_projects(part) == (DEAD,)
+    with store.database.read() as c:
+        assert c.exec_driver_sql("SELECT count(*) FROM orphans").scalar() == 1
+
+
+def test_a_dead_project_has_the_name_of_its_latest_deletion(store):
+    for number, name in enumerate(("before", "after")):
+        at = world.T0 + datetime.timedelta(hours=number)
+        record = world.deletion(id=f"d{number}", project_id=DEAD, project_name=name, created_at=at)
+        made = store.create(record, TASKS, Event("deletion.accepted", ""))
+        store.save(made, dataclasses.replace(made, status=Status.FAILED, created_at=at))
+    scan = orphaned.found(store, [port("p1")])
+    (project,) = store.orphan_projects(scan.id, 10)
+    assert (project.name, project.deletion_id, project.counts) == ("after", "d1", {"network.port": 1})
