@@ -53,6 +53,13 @@ def test_no_answer_is_to_be_kept(site, method, path, token, body, status):
     assert answer.status == status, answer.body
 
 
+def test_a_client_without_a_token_is_told_where_to_get_one(site):
+    for token in (None, "no-such-token"):
+        answer = site.get("/v1/deletions", token)
+        assert (answer.status, answer.error["code"]) == (401, "unauthorized")
+        assert answer.headers["www-authenticate"].startswith("Keystone uri=")
+
+
 def test_an_answer_that_depends_on_more_headers_says_so(site):
     scan = orphaned.found(site.store)
     answer = check(site.get(f"/v1/orphan-scans/{scan.id}/orphans", headers={"Accept": "text/csv"}))

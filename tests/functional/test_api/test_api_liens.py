@@ -168,8 +168,12 @@ def test_the_policy_to_add_a_lien_differs_from_the_policy_to_remove_it(tmp_path,
     path = f"/v1/liens/{made.json['lien']['id']}"
     assert site.call("DELETE", path, token="manager-token").status == 403
     assert site.call("DELETE", path).status == 204
-    assert site.post("/v1/brake", {"reason": "x"}, token="manager-token").status == 200
+    own = site.post("/v1/brake", {"reason": "x"}, token="manager-token")
+    assert (own.status, own.json["brake"]["reason"]) == (200, "x")
     assert site.call("DELETE", "/v1/brake", token="manager-token").status == 403
+    assert site.call("DELETE", "/v1/brake").status == 204
+    site.post("/v1/brake", {"reason": "for admins only"})
+    assert site.post("/v1/brake", {"reason": "x"}, token="manager-token").json == {"brake": {"on": True}}
     assert site.call("DELETE", "/v1/brake").status == 204
     site.close()
 

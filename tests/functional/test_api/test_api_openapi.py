@@ -48,6 +48,14 @@ def test_it_has_the_schemas_that_the_api_checks(site):
     [mode] = [each for each in paths["/v1/deletions"]["get"]["parameters"] if each.get("name") == "mode"]
     assert mode["schema"] == {"enum": ["report", "cascade", "empty"]}
     assert schemas.CREATE_BODY["required"] == ["project_id"]
+    needed = {
+        (path, each["name"])
+        for path, methods in paths.items()
+        for shown in methods.values()
+        for each in shown["parameters"]
+        if each.get("in") == "query" and each.get("required")
+    }
+    assert needed == {("/v1/events", "resource_id")}
 
 
 def test_it_refers_to_nothing_that_it_does_not_have():

@@ -258,6 +258,14 @@ def test_a_service_that_left_the_catalog_can_be_waived_while_it_blocks_a_deletio
     assert site.post("/v1/waivers", other).status == 400
 
 
+@pytest.mark.parametrize("name", ["identity", "keystone"])
+@pytest.mark.parametrize("more", [{}, {"allow_unknown": True}])
+def test_keystone_cannot_be_waived(site, name, more):
+    refused = site.post("/v1/waivers", {**GOOD, "service_type": name, "expires_at": until(site, days=1), **more})
+    assert (refused.status, refused.error["code"], refused.error["field"]) == (400, "not_waivable", "service_type")
+    assert site.get("/v1/waivers").json["waivers"] == []
+
+
 def test_a_waiver_can_name_a_service_by_its_project(site):
     assert waive(site, service_type="neutron", region="RegionOne")["service_type"] == "network"
 

@@ -90,7 +90,19 @@ def early_body(monkeypatch):
     monkeypatch.setattr(connectionpool.HTTPConnectionPool, "urlopen", urlopen)
 
 
+def token_twice(monkeypatch):
+    """A requests that sends the token in another header, too, which a log may have."""
+    real = requests.Session.request
+
+    def request(self, *args, headers=None, **more):
+        again = {"X-Copy": (headers or {}).get("X-Auth-Token", "")}
+        return real(self, *args, headers={**(headers or {}), **again}, **more)
+
+    monkeypatch.setattr(requests.Session, "request", request)
+
+
 MUTANTS = {
+    token_twice: "that calls are made at all",
     renamed: "that tokens are sent to the catalog only",
     redirects_inside: "that no redirect takes a token",
     no_semaphore: "that an inventory does not write",

@@ -1,0 +1,34 @@
+"""What a deletion shows of its types: only what this attempt saw, and what force abandoned without a look."""
+
+import pytest
+
+from cleanup_orchestrator.api import views
+from cleanup_orchestrator.core.deletion import Force, Status
+from cleanup_orchestrator.core.step import Outcome, StepState
+from tests.unit.world import T0, deletion, sweep_step
+
+FORCE = Force("storage lost", ("a.b",), T0, 2, 3, "u", "alice", "req-1")
+
+
+@pytest.mark.parametrize(("attempt", "expected"), [(2, ["dns.zone"]), (3, None)])
+def test_what_force_abandoned_unseen_is_named_in_its_attempt(attempt, expected):
+    steps = [
+        sweep_step("dns.zone", outcome=Outcome.UNKNOWN, unseen=True, message="no answer"),
+        sweep_step("dns.key", outcome=Outcome.UNKNOWN),
+        sweep_step("image.image", outcome=Outcome.UNKNOWN, unseen=True, waived="w"),
+    ]
+    shown = views.forced(deletion(status=Status.DELETING, attempt=attempt, forced=FORCE), steps)
+    assert expected == (shown and [f"{each['service']}.{each['type']}" for each in shown["unseen"]])
+
+
+@pytest.mark.parametrize(("round_", "listed"), [(2, False), (3, True)])
+def test_a_type_shows_what_this_attempt_saw_of_it(round_, listed):
+    step = sweep_step(
+        "network.port", round=round_, state=StepState.DONE, outcome=Outcome.LEFTOVERS, reason="in_use", message="used",
+        found=4, remaining=3, deleted=1, kept=2,
+    )  # fmt: skip
+    (shown,) = views.counts(deletion(status=Status.INVENTORY, since_round=3, round=3), [step])
+    of_attempt = ("outcome", "state", "reason", "message", "remaining", "kept")
+    values = ("leftovers", "done", "in_use", "used", 3, 2) if listed else ("", "idle", "", "", 0, 0)
+    assert tuple(shown[name] for name in of_attempt) == values
+    assert shown["deleted"] == 1
