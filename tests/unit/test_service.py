@@ -1,14 +1,20 @@
-"""SIGHUP: what may change at run time is taken over, and no secret gets into a log that is set up anew."""
+"""A process: what it needs to start, how it stops, and what SIGHUP changes without a secret in the log."""
 
 import logging
+import signal
+import sys
+import threading
 import types
 
 import pytest
 from oslo_config import cfg
 from oslo_log import log as oslo_log
 
+from cleanup_orchestrator import http_server, service
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.service import Running
+from cleanup_orchestrator.worker import orphan_scan
 
 LOGGING = """
 [loggers]
@@ -120,3 +126,235 @@ def test_no_handler_of_any_logger_writes_a_secret_also_after_sighup(conf, tmp_pa
     wrapped = [handler.formatter for handler in named.handlers]
     our_log.redact_handlers()
     assert [handler.formatter for handler in named.handlers] == wrapped, "once"
+
+
+# ----------------------------------------------------------------------------------------------------- start and stop
+class Parts:
+    """The parts of a process, of which a test replaces those that it needs."""
+
+    announcer = None
+
+    def __init__(self, said, **values):
+        self.said = said
+        self.conf = types.SimpleNamespace(
+            graceful_stop_timeout=0,
+            worker=types.SimpleNamespace(threads=1),
+            api=types.SimpleNamespace(threads=1, client_timeout=1, connections=1, host="127.0.0.1", port=0),
+            metrics=types.SimpleNamespace(host="127.0.0.1", port=9),
+        )
+        self.transport = "transport"
+        self.store = types.SimpleNamespace(close=lambda: said.append("closed"), figures=None)
+        self.__dict__.update(values)
+
+    def log_in(self):
+        self.said.append("logged in")
+
+    def health(self, *names):
+        return names
+
+    def api(self):
+        return None
+
+
+class Worker:
+    """A worker that says what it is told."""
+
+    hung = ()
+
+    def __init__(self, said, **context):
+        self.said = said
+        budget = types.SimpleNamespace(close=lambda: None)
+        self.context = types.SimpleNamespace(**{"driver": 1, "hold_options": 1, "budget": budget, **context})
+        self.handle = self.force = None
+
+    def refuse(self):
+        self.said.append("refuses")
+
+    def release_claims(self, patience):
+        self.said.append(f"releases its claims within {patience:g} s")
+
+
+class Broken:
+    """A context in which a part cannot be made."""
+
+    driver = hold_options = 1
+
+    def __init__(self, part):
+        self.part = part
+
+    def __getattribute__(self, name):
+        if name == object.__getattribute__(self, "part"):
+            raise CleanupError(f"no {name}")
+        return object.__getattribute__(self, name)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.mark.parametrize("part", ["driver", "hold_options"])
+def test_a_worker_does_not_start_if_its_driver_or_its_holds_are_not_valid(said, part):
+    worker = Worker(said)
+    worker.context = Broken(part)
+    running = Running(Parts(said, worker=lambda: worker))
+    running._serve = lambda *_: said.append("serves")
+    with pytest.raises(CleanupError, match=f"no {part}"):
+        running.start_worker()
+    assert said == []
+
+
+@pytest.mark.parametrize("part", ["worker", "api"])
+def test_a_process_that_calls_keystone_does_not_start_without_a_token(said, monkeypatch, part):
+    def none():
+        raise CleanupError("Keystone gives no token")
+
+    monkeypatch.setattr(http_server, "Server", lambda *_: said.append("listens"))
+    monkeypatch.setattr(orphan_scan, "Scanner", lambda _: None)
+    running = Running(Parts(said, worker=lambda: Worker(said), log_in=none))
+    running._serve = lambda *_: said.append("serves")
+    with pytest.raises(CleanupError, match="no token"):
+        getattr(running, f"start_{part}")()
+    assert said == []
+
+
+class Server:
+    """A server of the bus whose work ends when a test says so."""
+
+    def __init__(self, said):
+        self.said, self.over = said, threading.Event()
+
+    def stop(self):
+        self.said.append("left")
+
+    def wait(self):
+        self.said.append("waits")
+        assert self.over.wait(60)
+
+
+def test_a_worker_that_stops_refuses_casts_after_it_has_left_and_stops_its_scans(said):
+    server = Server(said)
+    server.over.set()
+    running = Running(Parts(said))
+    running.parts.conf.graceful_stop_timeout = 60
+    running._servers.append(server)
+    running._workers.append(Worker(said))
+    running._scanners.append(types.SimpleNamespace(stop=lambda: said.append("stops its scans")))
+    assert running.close()
+    assert said == ["stops its scans", "left", "refuses", "waits", "closed"]
+
+
+def test_a_worker_whose_time_is_over_releases_its_claims_and_keeps_the_database(said):
+    server = Server(said)
+    running = Running(Parts(said))
+    running._servers.append(server)
+    running._workers.append(Worker(said))
+    assert not running.close()
+    server.over.set()
+    assert "releases its claims within 5 s" in said
+    assert "closed" not in said
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        ({"engine"}, {"store": True, "bus": False}),
+        ({"api"}, {"store": True, "bus": False, "keystone": True}),
+        ({"worker"}, {"store": True, "bus": False, "keystone": True, "steps": True}),
+    ],
+)
+def test_the_health_of_a_process_has_what_it_needs(names, parts):
+    """The broker is not needed: the tick starts the work."""
+    none = lambda: None  # noqa: E731
+    owner = types.SimpleNamespace(
+        store=types.SimpleNamespace(ping=none), clouds=types.SimpleNamespace(check=none), broker=lambda: none
+    )
+    workers = [types.SimpleNamespace(sound=none)] if "worker" in names else []
+    found = service.Parts.health(owner, names, *workers)
+    assert {answer.part.name: answer.part.needed for answer in found.answers()} == parts
+
+
+def test_a_monitoring_port_that_is_in_use_is_logged_and_the_process_goes_on(said, monkeypatch, caplog):
+    def in_use(*_):
+        raise OSError("address already in use")
+
+    monkeypatch.setattr(service.monitoring_server, "Server", in_use)
+    running = Running(Parts(said))
+    running._names.append("engine")
+    running.start_monitoring()
+    assert "cannot listen on 127.0.0.1 port 10, so there is no monitoring: address already in use" in caplog.text
+
+
+def test_a_mistake_in_the_configuration_changes_nothing_at_sighup(said, caplog):
+    def mistake():
+        raise cfg.ConfigFileParseError("x.conf", "a mistake")
+
+    running = Running(types.SimpleNamespace(conf=types.SimpleNamespace(mutate_config_files=mistake)))
+    running._engines.append(types.SimpleNamespace(reread=lambda: said.append("read")))
+    running.reload()
+    assert said == []
+    assert "SIGHUP: the configuration is not changed" in caplog.text
+
+
+@pytest.fixture
+def process(said, monkeypatch):
+    """`service.main`, whose steps only say that they are done; a test may let one of them fail."""
+
+    class Process(Running):
+        def start_part(self):
+            said.append("started")
+
+        def start_monitoring(self):
+            pass
+
+        def wait(self):
+            return True
+
+        def close(self):
+            said.append("stopped")
+
+    before = signal.getsignal(signal.SIGHUP)
+    monkeypatch.setattr(service, "load", lambda *_: "conf")
+    monkeypatch.setattr(service, "Parts", lambda *_: types.SimpleNamespace(transport="transport"))
+    monkeypatch.setattr(service, "Running", Process)
+    monkeypatch.setattr(service.reports, "setup", lambda *_: None)
+    monkeypatch.setattr(service.rpc, "check", lambda _: said.append("reaches the broker"))
+    monkeypatch.setattr(service, "gc", types.SimpleNamespace(freeze=lambda: None))
+    monkeypatch.setattr(sys, "argv", ["x"])
+    yield Process
+    signal.signal(signal.SIGHUP, before)
+
+
+def run(said, check=None):
+    return service.main("prog", "x", "part", check=check or (lambda _: said.append("fits the database")))
+
+
+def test_a_process_starts_when_its_database_fits_and_its_broker_answers(said, process):
+    assert run(said) == 0
+    assert said == ["fits the database", "reaches the broker", "started"]
+
+
+def test_a_process_whose_database_does_not_fit_does_not_start(said, process, capsys):
+    def check(_):
+        raise CleanupError("the schema is of another release")
+
+    assert run(said, check) == 1
+    assert said == []
+    assert capsys.readouterr().err == "prog: the schema is of another release\n"
+
+
+def test_a_process_that_fails_to_start_stops_what_has_started(said, process, monkeypatch):
+    def fails(_):
+        raise CleanupError("no plugin")
+
+    monkeypatch.setattr(process, "start_part", fails)
+    assert run(said) == 1
+    assert said == ["fits the database", "reaches the broker", "stopped"]
+
+
+def test_a_process_with_a_thread_that_hangs_ends_without_waiting_for_it(said, process, monkeypatch):
+    monkeypatch.setattr(process, "wait", lambda _: False)
+    monkeypatch.setattr(service.logging, "shutdown", lambda: said.append("flushed"))
+    monkeypatch.setattr(service.os, "_exit", lambda code: said.append(code))
+    run(said)
+    assert said[-2:] == ["flushed", 0]

@@ -14,6 +14,7 @@ from oslo_messaging.notify import _impl_test
 from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import MOVES
@@ -317,6 +318,87 @@ class Broker:
         self.sent.append(event_type)
 
     error = info
+
+
+SECRET = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
+
+
+def test_no_text_of_a_person_or_of_a_service_gets_out_with_a_secret():
+    """The reason of a lien, of the brake and of force, and the messages of conditions."""
+    sender, text = Kept(), f"found in a log: {SECRET}"
+    announcing = announcer(sender)
+    announcing.lien_changed(Lien("l", "p", "billing", text, world.T0))
+    announcing.brake_changed(Brake(True, text, world.T0, "u", "alice", "req-1"))
+    conditions = [Condition(type_, True, "code", text, world.T0) for type_ in ("blocked", "stalled", "on_hold")]
+    forced = Force(text, (), world.T0, 1, 1, "u2", "alice")
+    announcing.deletion_saved(None, world.deletion(message=text, conditions=tuple(conditions), forced=forced))
+    announcing.close(60)
+    assert len(sender.told) > 4
+    assert [event for _, event, payload in sender.told if SECRET in str(payload)] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "priority"),
+    [
+        ({"status": ScanStatus.COMPLETED}, "info"),
+        ({"status": ScanStatus.INCOMPLETE}, "error"),
+        ({"status": ScanStatus.FAILED}, "error"),
+        ({"status": ScanStatus.CANCELLED}, "info"),
+    ],
+)
+def test_a_scan_that_did_not_see_everything_needs_an_operator(values, priority):
+    sender = Kept()
+    announcing = announcer(sender)
+    announcing.scan_moved(OrphanScan("s", values["status"], world.T0, world.T0, world.T0, 0, 1))
+    announcing.close(60)
+    assert [(told, event) for told, event, _ in sender.told] == [
+        (priority, f"project_cleanup.orphan_scan.{values['status']}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "priority"), [("blocked", "error"), ("stalled", "error"), ("on_hold", "info"), ("approval", "info")]
+)
+def test_what_needs_an_operator_is_an_error(type_, priority):
+    sender, before = Kept(), world.deletion(status=Status.DELETING)
+    announcing = announcer(sender)
+    condition = Condition(type_, True, "code", "why", world.T0)
+    announcing.deletion_saved(before, dataclasses.replace(before, conditions=(condition,)))
+    announcing.close(60)
+    assert [told for told, _event, _payload in sender.told] == [priority]
+
+
+def test_the_counters_are_of_the_rounds_of_this_attempt():
+    steps = [world.sweep_step("a.b", round=2, found=5, deleted=5), world.sweep_step("a.c", round=3, found=2, deleted=1)]
+    record = world.deletion(status=Status.DELETING, since_round=3, round=3)
+    counters = notifications.payload(None, record, steps)["counters"]
+    assert (counters["found"], counters["deleted"]) == (2, 1)
+
+
+def test_a_process_that_was_forked_starts_its_own_thread(monkeypatch):
+    """A thread does not survive a fork: without one, nothing would be sent, and the queue would fill."""
+    sender = Kept()
+    announcing = announcer(sender)
+    announcing.deletion_saved(None, world.deletion())
+    announcing.close(60)
+    child = announcing._pid + 1
+    monkeypatch.setattr(notifications.os, "getpid", lambda: child)
+    announcing.deletion_saved(None, world.deletion())
+    announcing.close(60)
+    assert len(sender.told) == 2
+
+
+class Kept:
+    """A sender that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def info(self, _context, event_type, payload):
+        self.told.append(("info", event_type, payload))
+
+    def error(self, _context, event_type, payload):
+        self.told.append(("error", event_type, payload))
 
 
 def counted(result):

@@ -22,7 +22,7 @@ from tests.support.virtual_time import virtual_time
 from tests.unit import world
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
-FIGURES = Figures({"deleted": 3, "deleting": 2}, 1, {"running": 4}, 12.5, 0.5)
+FIGURES = Figures({"deleted": 3, "deleting": 2}, 1, {"running": 4}, 12.5, 0.5, 6, 7, True, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -160,8 +160,13 @@ def test_every_status_has_a_series_also_when_there_is_no_such_deletion(play):
     assert 'cleanup_orchestrator_deletions{status="deleted"} 3.0' in text
     assert 'cleanup_orchestrator_deletions{status="failed"} 0.0' in text
     assert f'cleanup_orchestrator_steps_under_way{{state="{StepState.RUNNING}"}} 4.0' in text
-    assert "cleanup_orchestrator_deletions_stalled 1.0" in text
-    assert "cleanup_orchestrator_unclaimed_step_age_seconds 12.5" in text
+    others = {
+        "store_up": 1, "deletions_stalled": 1, "deletions_blocked": 8, "deletions_held": 6, "liens": 7, "brake_on": 1,
+        "unclaimed_step_age_seconds": 12.5, "overdue_seconds": 0.5,
+    }  # fmt: skip
+    assert {
+        name for name, value in others.items() if f"cleanup_orchestrator_{name} {float(value)}" not in text
+    } == set()
 
 
 def test_a_store_that_does_not_answer_gives_no_old_figures(play):

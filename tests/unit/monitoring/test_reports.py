@@ -1,0 +1,45 @@
+"""The report on a signal: no thread of the process dies of the signal, and a report that fails is not the last one."""
+
+import signal
+import types
+
+import pytest
+
+from cleanup_orchestrator.monitoring import reports
+
+
+class Over(BaseException):
+    """Ends the loop that waits for signals."""
+
+
+def conf(**values):
+    options = types.SimpleNamespace(**{"file_event_handler": None, "log_dir": "/x", **values})
+    return types.SimpleNamespace(oslo_reports=options)
+
+
+@pytest.mark.parametrize(("file", "blocked"), [(None, [(signal.SIG_BLOCK, {signal.SIGUSR2})]), ("/run/report", [])])
+def test_the_signal_is_blocked_in_all_threads_before_one_waits_for_it(monkeypatch, file, blocked):
+    done = []
+    monkeypatch.setattr(reports.Report, "setup_autorun", lambda *_, **options: done.append(options["setup_signal"]))
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *mask: done.append(mask))
+    thread = types.SimpleNamespace(start=lambda: done.append("waits"))
+    monkeypatch.setattr(reports.threading, "Thread", lambda **_: thread)
+    reports.setup(conf(file_event_handler=file), "prog")
+    assert done == [False, *blocked, *(["waits"] if blocked else [])]
+
+
+def test_after_a_report_that_cannot_be_written_the_next_one_is(monkeypatch, caplog):
+    answers = iter([OSError("no space left"), None, Over()])
+
+    def wait(signals):
+        assert signals == {signal.SIGUSR2}
+
+    def write(*_):
+        if error := next(answers):
+            raise error
+
+    monkeypatch.setattr(signal, "sigwait", wait)
+    monkeypatch.setattr(reports.Report, "handle_signal", write)
+    with pytest.raises(Over):
+        reports._report_on_signal(conf(), "prog")
+    assert caplog.text.count("cannot write the guru meditation report") == 1
