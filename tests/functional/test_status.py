@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from cleanup_orchestrator.cmd import status
+from cleanup_orchestrator.cmd import schema, status
 from cleanup_orchestrator.errors import CleanupError
 from tests.support import databases
 
@@ -59,6 +59,21 @@ def test_no_schema_yet(tmp_path, check):
     code, failures = check(f"sqlite:///{tmp_path}/none.sqlite")
     assert code == 2
     assert "run: cleanup-orchestrator-manage db upgrade" in failures["Database"]
+
+
+def test_a_schema_of_an_earlier_release(url, check):
+    before = schema.revisions()[1]
+    with schema.connect(url) as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{before}'")
+    code, failures = check(url)
+    assert code == 2
+    assert f"The schema is at {before}, this release needs {schema.head()}" in failures["Database"]
+
+
+def test_a_bus_within_one_process_does_not_suit_a_database_server(check):
+    """It is said also while the database does not answer."""
+    _, failures = check("postgresql+psycopg://x:hush@127.0.0.1:1/none", DEFAULT="transport_url = fake://")
+    assert "connects no other process" in failures["Message bus"]
 
 
 def test_an_unreachable_database(check):
