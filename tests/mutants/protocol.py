@@ -168,4 +168,40 @@ MUTATIONS = (
         "if False:",
         ASKING,
     ),
+    # -- the documents, and what a provider may declare
+    Mutation(
+        "An answer to another question is not noticed",
+        "cleanup_orchestrator/protocol/documents.py",
+        'return {"project_id": project_id, "type": type_, "resources": resources, "next": self.next}',
+        'return {"project_id": "", "type": type_, "resources": resources, "next": self.next}',
+        tests("protocol/wsgi"),
+    ),
+    Mutation(
+        "The type of a service in the same region must be gone before one of another service",
+        "cleanup_orchestrator/protocol/documents.py",
+        'for name in type_.after if name.startswith(own) or "." not in name)',
+        'for name in type_.after if "." not in name)',
+        tests("protocol/conformance protocol/wsgi protocol/plugin"),
+    ),
+    Mutation(
+        "The document of the protocol does not say that a list has pages",
+        "cleanup_orchestrator/protocol/openapi.py",
+        "    if call.paged:\n",
+        "    if False:\n",
+        tests("protocol/page"),
+    ),
+    Mutation(
+        "A provider may offer a drain without a function for it",
+        "cleanup_orchestrator/protocol/provider.py",
+        "            self._need(name, self.capabilities.drain)\n",
+        "            pass\n",
+        tests("protocol/wsgi"),
+    ),
+    Mutation(
+        "A provider may have two types of one name",
+        "cleanup_orchestrator/protocol/provider.py",
+        "if not is_type_name(name) or names.count(name) > 1]",
+        "if not is_type_name(name)]",
+        tests("protocol/wsgi"),
+    ),
 )

@@ -162,6 +162,14 @@ def test_after_the_check_only_what_no_call_deletes_is_left():
     assert service.drained == set()
 
 
+def test_a_service_that_any_role_may_use_fails_each_check_of_that():
+    """With and without forged headers: a service may look at the headers only when they are there."""
+    _service, findings = after_a_check(Lie.ANY_ROLE)
+    assert {"member", "member-forged-headers", "write-member", "member-of-another"} <= set(
+        names(findings, Verdict.FAILED)
+    )
+
+
 @pytest.mark.parametrize("lie", BREAKS)
 def test_a_lie_breaks_its_rule_and_no_other(lie):
     _service, findings = after_a_check(lie)

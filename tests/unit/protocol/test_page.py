@@ -58,6 +58,18 @@ def test_the_rules_have_their_numbers():
     assert re.findall(r"^Rule (\d+): ", PAGE, re.M) == [str(number) for number in range(1, 13)]
 
 
+def test_only_a_list_has_pages():
+    """A client that is made from the document reads all of them."""
+    paged = {
+        (method, path): {each["name"] for each in shown["parameters"] if each["in"] == "query"}
+        for path, methods in DOCUMENT["paths"].items()
+        for method, shown in methods.items()
+    }
+    assert {place: names for place, names in paged.items() if names} == {
+        ("get", "/projects/{project_id}/{type}"): {"limit", "marker"}
+    }
+
+
 def test_it_is_an_openapi_document():
     import schemathesis  # it takes a second
 
