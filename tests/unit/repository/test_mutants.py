@@ -20,12 +20,70 @@ for _mutation in MUTATIONS:
     BY_FILE[_mutation.file].append(_mutation)
 
 
+#: Lines of logic from which a module needs a mutation, and for how many lines it needs one.
+SMALL, LINES = 20, 100
+
+
 def test_each_module_of_the_folder_gives_its_mutations():
     folder = Path(mutants.__file__).parent
     written = {path.stem for path in folder.glob("*.py") if "    Mutation(\n" in path.read_text()}
     assert len(written) > 5
     assert {name for name in written if not getattr(mutants, name).MUTATIONS} == set()
     assert len(MUTATIONS) == sum(len(getattr(mutants, name).MUTATIONS) for name in written)
+
+
+def _lines_of_logic(source):
+    """Count the lines of the statements in functions, without docstrings and the signatures of functions."""
+    lines = set()
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in (node for top in function.body for node in ast.walk(top) if isinstance(node, ast.stmt)):
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    continue
+                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    continue
+                body = getattr(statement, "body", None)
+                end = body[0].lineno if body else statement.end_lineno + 1
+                lines.update(range(statement.lineno, max(end, statement.lineno + 1)))
+    return len(lines)
+
+
+def test_lines_of_logic_are_those_of_statements_in_functions():
+    source = """
+LIMIT = 3
+
+class Thing:
+    '''A docstring.'''
+
+    kept: int = 3
+
+    def twice(
+        self,
+    ):
+        '''Another docstring.'''
+        # a comment
+        if (
+            self.kept
+        ):
+            return [
+                1,
+            ]
+        def inner(): pass
+        return 0
+"""
+    assert _lines_of_logic(source) == 8
+
+
+def test_every_module_with_logic_has_mutations():
+    """Without one, nothing shows that any test would notice a defect of the module."""
+    missing = {}
+    for path in sorted((ROOT / "cleanup_orchestrator").rglob("*.py")):
+        file = str(path.relative_to(ROOT))
+        lines = _lines_of_logic(path.read_text())
+        needed = -(-lines // LINES) if lines >= SMALL else 0
+        if (count := len(BY_FILE.get(file, ()))) < needed:
+            missing[file] = f"{count} of {needed} for {lines} lines of logic"
+    assert missing == {}, "\n".join(f"{file}: {why}" for file, why in missing.items())
 
 
 def test_the_names_of_mutations_are_unique():
