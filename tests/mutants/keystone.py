@@ -7,11 +7,13 @@ FILTER = "cleanup_orchestrator/keystone/filter.py"
 LIMITS = "cleanup_orchestrator/keystone/http_limits.py"
 INTERCEPT = "cleanup_orchestrator/keystone/intercept.py"
 PIPELINE = "cleanup_orchestrator/keystone/pipeline.py"
+WSGI = "cleanup_orchestrator/keystone/wsgi.py"
 
 ASSUMED = tests("keystone/assumptions")
 FILTERED = tests("keystone/filter")
 HOSTILE = tests("cloud/hostile_answers")
 PIPED = tests("keystone/pipeline")
+HOOKED = tests("keystone/hook")
 
 MUTATIONS = (
     Mutation(
@@ -24,7 +26,7 @@ MUTATIONS = (
     Mutation(
         "A method that another package wrapped counts as checked",
         ASSUMPTIONS,
-        '.startswith(_OURS)',
+        ".startswith(_OURS)",
         '.startswith("")',
         ASSUMED,
     ),
@@ -96,14 +98,14 @@ MUTATIONS = (
         PIPELINE,
         "        if answer.status == 404:",
         "        if False:",
-        PIPED,
+        HOOKED,
     ),
     Mutation(
         "The hook enforces no policy",
         PIPELINE,
         "        self._enforce(kind)\n",
         "",
-        PIPED,
+        HOOKED,
     ),
     Mutation(
         "An answer may be as long as a service likes",
@@ -113,17 +115,24 @@ MUTATIONS = (
         HOSTILE,
     ),
     Mutation(
-        "The memory of an answer is never counted free",
+        "Long answers are read at the same time without a limit",
         LIMITS,
-        "            self._taken -= taken\n",
-        "            pass\n",
+        "            fits = self._taken + more <= self.memory",
+        "            fits = more <= self.memory",
         HOSTILE,
     ),
     Mutation(
-        "A slow answer is read for ever",
-        LIMITS,
-        "        self._end = time.monotonic() + limits.seconds",
-        "        self._end = time.monotonic() + 1e9",
-        HOSTILE,
+        "Keystone starts with a fence that lets no user pass",
+        WSGI,
+        "    if not user_id:",
+        "    if False:",
+        HOOKED,
     ),
-)  # fmt: skip
+    Mutation(
+        "Keystone starts without a check of what the fence rests on",
+        WSGI,
+        "    assumptions.check()\n",
+        "",
+        HOOKED,
+    ),
+)

@@ -319,6 +319,15 @@ def test_what_cannot_be_known_for_certain_is_not_deleted(shown):
 
 
 @pytest.mark.parametrize(
+    ("shown", "status"), [({"id": "another"}, 503), ({"id": None}, 503), ({"options": {"immutable": True}}, 403)]
+)
+def test_a_delete_that_is_not_handed_over_passes_for_the_project_that_keystone_shows_only(shown, status):
+    keystone = Keystone(**shown)
+    answer = delete(filtered(keystone, intercept="opt-in"), f"/v3/projects/{ID}")
+    assert (answer.status_int, keystone.deleted) == (status, [])
+
+
+@pytest.mark.parametrize(
     ("script", "path", "asked"),
     [
         ("", f"/v3/projects/{ID}", f"/v3/projects/{ID}"),
