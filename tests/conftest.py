@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -52,3 +53,16 @@ def no_budgets_of_others() -> Iterator[None]:
             account.leased = False
         if budget._keeper is not None:
             budget._keeper.join(5)
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """Keep the garbage collector from running, for tests of values that are nested too deeply.
+
+    At the limit of the recursion, the finalizers of other tests' objects fail, and pytest reports that as a failure of
+    this test.
+    """
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

@@ -61,6 +61,7 @@ BODIES = [
 
 
 @each_case("body,code,field", BODIES)
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_a_bad_body(site, body, code, field):
     answer = site.post("/v1/deletions", body)
     assert (answer.status, answer.error["code"]) == (400, code)
@@ -86,6 +87,7 @@ def test_a_bad_body(site, body, code, field):
         (b"[" * 5000, None, None),
     ],
 )
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_where_a_body_stops_being_json(site, body, line, column):
     error = site.post("/v1/deletions", body).error
     assert (error["code"], error.get("line"), error.get("column")) == ("invalid_json", line, column)

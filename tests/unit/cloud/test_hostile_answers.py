@@ -83,6 +83,7 @@ def listed(connection, path):
 
 
 @pytest.mark.parametrize("path", LIES)
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_an_answer_that_takes_too_much_is_unknown(service, connection, path):
     began = time.monotonic()
     result = listed(connection, path)

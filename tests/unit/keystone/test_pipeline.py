@@ -202,6 +202,7 @@ LIES = hostile.lies(17)
 
 
 @pytest.mark.parametrize("path", ["/gzip", "/gzip-of-gzip", "/endless", "/endless-trailer", "/slow-body", "/deep"])
+@pytest.mark.usefixtures("no_garbage_collection")
 def test_an_answer_that_takes_too_much_gives_503(path):
     with hostile.serving({"*": LIES[path]}) as (url, _):
         began = time.monotonic()
