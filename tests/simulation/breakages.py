@@ -466,7 +466,7 @@ BREAKAGES: dict[str, Breakage] = {
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
     "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty inventories", _inviting),
     "new access right before the project is disabled is not noticed": Breakage(
-        _access_right_before_disabling, "empty inventories", lambda seed: _late(seed, "invite", "revoke"), first=15
+        _access_right_before_disabling, "empty inventories", lambda seed: _late(seed, "invite", "revoke"), first=39
     ),
     "a verification relies on the survey before it": Breakage(
         _verification_relies_on_an_earlier_survey, "project settings go last", _joining
@@ -475,10 +475,10 @@ BREAKAGES: dict[str, Breakage] = {
         _closing_keeps_every_proof,
         "project settings go last",
         lambda seed: _late(seed, "invite", "revoke"),
-        first=15,
+        first=39,
     ),
     "the fence is not read again after the closing": Breakage(
-        _fence_is_not_read_again, "project settings go last", lambda seed: _late(seed, "unfence", "fence"), first=15
+        _fence_is_not_read_again, "project settings go last", lambda seed: _late(seed, "unfence", "fence"), first=32
     ),
     "an enabled project is removed": Breakage(_enabled_is_not_noticed, "", _calm),
     "Keystone's token cache is forgotten": Breakage(_keystone_forgets_no_token, "", _calm),

@@ -171,7 +171,7 @@ BREAKAGES: dict[str, Breakage] = {
     "the removal does not look at the serial": Breakage(_removal_looks_at_no_serial, "", _disabled),
     "a change of the roles of a locked project is heard and ignored": Breakage(_no_one_listens, "", _listening),
     "a disabled project that was enabled meanwhile counts as disabled": Breakage(
-        _disabled_again_counts_as_disabled, "", _reopened, first=540
+        _disabled_again_counts_as_disabled, "", _reopened, first=555
     ),
     "a process of Keystone with its own token cache is not noticed": Breakage(
         _no_process_keeps_a_token, "since it was locked for good", _apart
