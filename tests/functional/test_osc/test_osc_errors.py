@@ -147,7 +147,7 @@ def test_no_answer_at_all(openstack, stub_cloud, monkeypatch):
 
 
 def test_an_answer_that_does_not_come(openstack, monkeypatch):
-    monkeypatch.setattr(proxy, "CALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(proxy.Proxy, "call_timeout", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
