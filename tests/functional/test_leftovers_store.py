@@ -102,3 +102,14 @@ def test_the_leftovers_of_another_step_stay(store, deletion):
     assert finish(store, deletion, ()) == (0, 1)
     with store.database.begin() as c:
         assert set(c.execute(sa.select(tables.leftovers.c.step_id)).scalars()) == {other.id}
+
+
+def test_pages_of_any_size_have_each_leftover_once_and_in_order(store, deletion):
+    finish(store, deletion, [queued(f"{each:02}") for each in range(7)])
+    for size in (1, 3, 7):
+        pages, marker = [], None
+        while page := store.leftovers(deletion.id, size, marker):
+            pages += [row.leftover.id for row in page]
+            marker = page[-1].row
+            assert len(pages) <= 7, pages
+        assert pages == [f"{each:02}" for each in range(7)]

@@ -22,6 +22,13 @@ MUTATIONS = (
         "steps.claim, steps.renew, steps.renew",
         tests("functional/test_figures"),
     ),
+    Mutation(
+        "A page of leftovers begins with the last one of the page before",
+        "cleanup_orchestrator/store/leftovers.py",
+        "            query = query.where(t.leftovers.c.id > marker)\n        with",
+        "            query = query.where(t.leftovers.c.id >= marker)\n        with",
+        tests("functional/test_leftovers_store"),
+    ),
     # -- the database
     Mutation(
         "A transaction on SQLite takes the lock only when it writes",
