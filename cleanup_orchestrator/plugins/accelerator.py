@@ -44,7 +44,7 @@ def _list(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     :raises ForbiddenException: without this role, Cyborg would show the requests of the token's project
     """
     if "admin" not in connection.session.auth.get_access(connection.session).role_names:
-        raise exceptions.ForbiddenException("the token has no role admin: Cyborg shows it one project", http_status=403)
+        raise exceptions.failure(403, "the token has no role admin: Cyborg shows it one project")
     yield from _REQUESTS.rows(connection, project)
 
 

@@ -13,3 +13,19 @@ def __getattr__(name: str) -> Any:
     from openstack import exceptions
 
     return getattr(exceptions, name)
+
+
+def failure(status: int, message: str = "Error") -> Exception:
+    """Return the exception that openstacksdk raises for a status, for an answer that a plugin takes for that.
+
+    The constructors of openstacksdk take the status from an answer only.
+
+    :param status: 403 or 404 of a resource or a list; any other status
+    """
+    from openstack import exceptions
+
+    kinds = {403: exceptions.ForbiddenException, 404: exceptions.NotFoundException}
+    made: Any = kinds.get(status, exceptions.HttpException)(message)
+    made.status_code = status
+    failed: Exception = made
+    return failed

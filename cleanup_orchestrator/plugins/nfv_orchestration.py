@@ -100,7 +100,7 @@ def _expect_admin(connection: Connection) -> None:
     :raises ForbiddenException: without the role admin, Tacker would show what belongs to the token's project
     """
     if not _is_admin(connection):
-        raise exceptions.ForbiddenException("the token has no role admin: Tacker shows it one project", http_status=403)
+        raise exceptions.failure(403, "the token has no role admin: Tacker shows it one project")
 
 
 def _list_instances(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -124,7 +124,7 @@ def _show_instance(connection: Connection, project: ProjectDefinition, instance:
     query["filter"] += f";(eq,id,{instance.id})"
     for row in _call(_INSTANCES, key=BODY, query=query).rows(connection, project):
         return {**row, "project_id": project.id}
-    raise exceptions.NotFoundException(f"the project has no VNF instance {instance.id}", http_status=404)
+    raise exceptions.failure(404, f"the project has no VNF instance {instance.id}")
 
 
 def _protect_instantiated(instance: Resource, project: ProjectDefinition) -> str | None:
@@ -161,11 +161,11 @@ def _expect_member(connection: Connection, what: str) -> None:
     :raises ForbiddenException: Tacker shows an admin what belongs to all projects, without the owner
     """
     if _is_admin(connection):
-        raise exceptions.ForbiddenException(
+        raise exceptions.failure(
+            403,
             f"there are {what}, and Tacker does not show to an admin whose they are: set up the janitor ([janitor]), "
             "whose token is then used, but not in a dry run; or set [drain] project_role to a role without admin, or "
             "[service_nfv_orchestration] sweep_packages = false",
-            http_status=403,
         )
 
 

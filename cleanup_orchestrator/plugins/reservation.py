@@ -88,7 +88,7 @@ def _list(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     :raises ForbiddenException: without this role, Blazar would show the leases of the token's project
     """
     if "admin" not in connection.session.auth.get_access(connection.session).role_names:
-        raise exceptions.ForbiddenException("the token has no role admin: Blazar shows it one project", http_status=403)
+        raise exceptions.failure(403, "the token has no role admin: Blazar shows it one project")
     yield from _LEASES.rows(connection, project)
 
 

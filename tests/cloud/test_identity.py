@@ -192,13 +192,13 @@ def test_a_list_cut_short_is_no_list(projects, sweeper, monkeypatch, name):
 def test_a_list_that_is_not_there_is_not_empty(projects, sweeper, monkeypatch):
     """404 for a user that exists: that Keystone does not know the call."""
     target, _ = projects
-    from openstack import exceptions
+    from cleanup_orchestrator.plugins import exceptions
 
     request = Rest._request
 
     def missing(self, connection, path, *arguments):
         if "application_credentials" in path:
-            raise exceptions.NotFoundException("no such resource", http_status=404)
+            raise exceptions.failure(404, "no such resource")
         return request(self, connection, path, *arguments)
 
     monkeypatch.setattr(Rest, "_request", missing)

@@ -154,8 +154,8 @@ MUTATIONS = (
     Mutation(
         "An instance of a project that is gone is deleted by its id alone",
         f"{TROVE}instances.py",
-        "        if not rows:\n            raise exceptions.NotFoundException(",
-        "        if rows is None:\n            raise exceptions.NotFoundException(",
+        "        if not rows:\n            raise exceptions.failure(",
+        "        if rows is None:\n            raise exceptions.failure(",
         tests("plugins/database plugins/gone"),
     ),
     # ------------------------------------------------------------------------------------------------------ endings

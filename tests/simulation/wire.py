@@ -114,7 +114,7 @@ class Session(GuardedSession):
             self.auth.invalidate()
         if answer.status_code >= 400:
             error = _ERRORS[answer.status_code]
-            raise error(f"{method} {url}: {answer.status_code}", response=answer, http_status=answer.status_code)
+            raise error(f"{method} {url}: {answer.status_code}", response=answer)
         return answer
 
     def _wire(self, token: str, method: str, url: str, given: Mapping[str, Any]) -> Answer:

@@ -52,7 +52,7 @@ def _show_cluster(connection: Connection, project: ProjectDefinition, cluster: R
     for row in _clusters(connection, project):
         if row.get("id") == cluster.id:
             return row
-    raise exceptions.NotFoundException(f"{cluster.id} is not in the list any more", http_status=404)
+    raise exceptions.failure(404, f"{cluster.id} is not in the list any more")
 
 
 def _task(cluster: Row) -> str:
@@ -142,7 +142,7 @@ def _delete_instance(connection: Connection, project: ProjectDefinition, instanc
     if project.gone:
         rows = [row for row in own_instances(connection, project) if row.get("id") == instance.id]
         if not rows:
-            raise exceptions.NotFoundException(f"{instance.id} is not in the list any more", http_status=404)
+            raise exceptions.failure(404, f"{instance.id} is not in the list any more")
         refuse_guests(connection, project, rows)
     Rest(TYPE, "/instances/{id}", method="DELETE").call(connection, project, instance)
 

@@ -183,7 +183,7 @@ class _Emptying:
             return
         if status >= 400:
             text = f"the bulk delete ended with {answer['Response Status']}: {answer.get('Response Body', '')}"
-            raise exceptions.HttpException(text, http_status=status)
+            raise exceptions.failure(status, text)
         if done != len(lines):
             raise BadAnswer(f"the bulk delete was given {len(lines)} names and accounts for {done}")
 
@@ -207,8 +207,8 @@ class _Emptying:
         if self.failures:
             status, _ = self.failures.most_common(1)[0]
             each = ", ".join(f"{count} x {code}" for code, count in self.failures.most_common(5))
-            raise exceptions.HttpException(
-                f"{self.failures.total()} objects were refused ({each}), such as {self.example!r}", http_status=status
+            raise exceptions.failure(
+                status, f"{self.failures.total()} objects were refused ({each}), such as {self.example!r}"
             )
 
 

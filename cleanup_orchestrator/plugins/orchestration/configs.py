@@ -59,7 +59,7 @@ def _show_deployment(connection: Connection, project: ProjectDefinition, deploym
         if row.get("id") == deployment.id:
             same = row.get("config_id") == deployment.data.get("config_id")
             return {**row, "project_id": project.id if same else None}
-    raise exceptions.NotFoundException(f"deployment {deployment.id} is not in the list", http_status=404)
+    raise exceptions.failure(404, f"deployment {deployment.id} is not in the list")
 
 
 def _foreign_server(connection: Connection, project: ProjectDefinition, deployment: Resource) -> Verdict | None:

@@ -9,11 +9,11 @@ import types
 import pytest
 import requests
 from keystoneauth1.adapter import Adapter
-from openstack import exceptions
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import container_infrastructure_management as magnum
+from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins import orchestration as heat
 from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
@@ -160,7 +160,7 @@ def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
 
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
     api = cloud(identity=identity)
-    assert heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.HttpException(http_status=500))
+    assert heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.failure(500))
     assert api.identity.asked == list(identity)
     assert gone == ["stale"]
 
@@ -169,7 +169,7 @@ def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
 def test_another_error_of_heat_is_an_error(status):
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
     api = cloud(identity=identity)
-    error = exceptions.HttpException(http_status=status)
+    error = exceptions.failure(status)
     assert not heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), error)
     assert api.identity.asked == (list(identity) if status == 500 else [])
 

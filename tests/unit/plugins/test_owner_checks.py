@@ -7,7 +7,6 @@ import types
 from urllib.parse import urlencode
 
 import pytest
-from openstack import exceptions
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
@@ -16,6 +15,7 @@ from cleanup_orchestrator.plugins import (
     compute,
     container_infrastructure_management,
     dns,
+    exceptions,
     identity,
     image,
     network,
@@ -560,7 +560,7 @@ def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
         {"id": "another", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "friend"},
     ]
     cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
-    error = exceptions.HttpException(http_status=500)
+    error = exceptions.failure(500)
     assert orchestration.stacks._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
     assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
 
