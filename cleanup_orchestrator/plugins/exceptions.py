@@ -16,11 +16,10 @@ def __getattr__(name: str) -> Any:
 
 
 def failure(status: int, message: str = "Error") -> Exception:
-    """Return the exception that openstacksdk raises for a status, for an answer that a plugin takes for that.
+    """Return the exception that openstacksdk raises for a HTTP status.
 
-    The constructors of openstacksdk take the status from an answer only.
-
-    :param status: 403 or 404 of a resource or a list; any other status
+    A plugin raises it where the service says the same in another way, such as a list without the resource. The
+    constructors of openstacksdk take the status from an answer only.
     """
     from openstack import exceptions
 

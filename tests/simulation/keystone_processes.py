@@ -76,7 +76,7 @@ class KeystoneProcess:
             self._tokens[token] = now + self._keeps
 
     def accepts_until(self, token: str) -> float:
-        """Return until when the process accepts a token that is not valid any more."""
+        """Return until when the process accepts a token that is no longer valid."""
         return self._tokens.get(token, -math.inf)
 
     def revoked(self, token: str) -> None:
