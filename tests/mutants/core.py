@@ -31,7 +31,7 @@ MUTATIONS = (
         MESSAGES,
         'parts.append(f"on hold ({hold.reason})")',
         'parts.append(f"on hold ({hold.message})")',
-        tests("core/messages core/held"),
+        tests("core/messages core/guard"),
     ),
     Mutation(
         "A deletion does not say which types could not be listed",
@@ -147,21 +147,21 @@ MUTATIONS = (
         TALLY,
         "return step.remaining if listed(deletion, step) else 0",
         "return step.remaining",
-        tests("core/messages core/decide"),
+        tests("core/tally core/decide"),
     ),
     Mutation(
         "The leftovers of all attempts are counted together",
         TALLY,
         "remaining=sum(s.remaining for s in seen)",
         "remaining=sum(s.remaining for s in sweeps)",
-        tests("core/messages core/decide"),
+        tests("core/tally core/decide"),
     ),
     Mutation(
         "A later list with fewer resources reduces what was found",
         TALLY,
         "    return max(step.found, step.deleted + there)\n",
         "    return step.deleted + there\n",
-        tests("core/messages"),
+        tests("core/tally"),
     ),
     Mutation(
         "The count of a decision is that of the version before",

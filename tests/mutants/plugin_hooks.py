@@ -164,14 +164,14 @@ MUTATIONS = (
         f"{PLUGINS}endings.py",
         "return shlex.quote(str(value))",
         "return str(value)",
-        tests("plugins/remedies"),
+        tests("plugins/endings"),
     ),
     Mutation(
         "A person is told to end what the project itself uses",
         f"{PLUGINS}endings.py",
         'if user.get("owner") == project_id:\n            continue',
         'if user.get("owner") == used:\n            continue',
-        tests("plugins/remedies"),
+        tests("plugins/endings"),
     ),
     # ------------------------------------------------------------------------------------------------------- Glance
     Mutation(

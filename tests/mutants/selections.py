@@ -86,7 +86,7 @@ MUTATIONS = (
         SELECTION,
         "if not self.by_type or service in self.services:",
         "if not self.types or service in self.services:",
-        tests("core/empty worker/selecting"),
+        tests("core/selection worker/selecting"),
     ),
     Mutation(
         "What serves the resources that stay is deleted",

@@ -586,7 +586,7 @@ MUTATIONS = (
         ERRORS,
         "    if isinstance(error, OnHold):\n        return Failure(Reason.ON_HOLD, message)\n",
         "",
-        tests("core/held worker/sweep"),
+        tests("core/guard worker/sweep"),
     ),
     Mutation(
         "Any 404 counts as Keystone's word that a project is gone",

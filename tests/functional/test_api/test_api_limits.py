@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.request_limits import RequestLimits, exceeded
+from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.store import tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
@@ -132,19 +132,3 @@ def test_the_limits_are_on_by_default(site):
     defaults = RequestLimits(**{f.name: site.conf.api[f.name] for f in dataclasses.fields(RequestLimits)})
     assert defaults == RequestLimits(50, 200, 2500, 5000)
     assert defaults.daily_per_requester > 2 * site.conf.deletion.max_subtree, "a dry run and a cascade of a large tree"
-
-
-@pytest.mark.parametrize(
-    ("limits", "counts", "option"),
-    [
-        (RequestLimits(), RequestLimits(9, 9, 9, 9), ""),
-        (RequestLimits(5, 5, 5, 5), RequestLimits(4, 4, 4, 4), ""),
-        (RequestLimits(5, 5, 5, 5), RequestLimits(5, 5, 5, 5), "live_per_requester"),
-        (RequestLimits(0, 5, 5, 5), RequestLimits(5, 5, 5, 5), "live_per_domain"),
-        (RequestLimits(0, 0, 5, 5), RequestLimits(5, 5, 6, 5), "daily_per_requester"),
-        (RequestLimits(0, 0, 0, 5), RequestLimits(5, 5, 6, 5), "daily_per_domain"),
-    ],
-)
-def test_the_first_limit_that_is_reached(limits, counts, option):
-    found = exceeded(limits, counts)
-    assert (found.option if found else "") == option

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import actions, decide
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, StatusReason
+from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.snapshot import FATAL
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
+from cleanup_orchestrator.core.snapshot import FATAL, Snapshot
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -569,3 +571,47 @@ def test_a_delete_that_its_service_works_on_is_polled_every_second_and_later_les
     assert [round(wait) for wait in waits[:9]] == [1] * 9
     assert max(waits) <= 10
     assert waits == sorted(waits)
+
+
+HOUR = datetime.timedelta(hours=1)
+
+
+def test_a_report_that_cannot_see_everything_ends_without_locking_the_project():
+    world = World(deletion(mode=Mode.REPORT), PORT)
+    world.answers["network.port"] = lambda _: UNKNOWN
+    assert world.run(limit=500) is Status.LEFTOVERS
+    assert world.deletion.reason == "unknown"
+    assert "drain" not in world.dispatched
+
+
+def test_more_than_may_go_without_an_approval_stops_the_deletes_at_once():
+    world = World(deletion(), PORT, rules=Rules(approval_resources=3))
+    more = left(*"12345", reason=Reason.IN_USE)
+    world.answers["network.port"] = lambda _: more if world.deletion.purpose is RoundPurpose.DELETE else left("1")
+    assert world.run(until=Status.DELETING) is Status.DELETING
+    assert world.run(limit=20, until=Status.VERIFYING) is Status.VERIFYING
+    assert world.deletion.reason == "too_many_resources"
+
+
+@pytest.mark.parametrize("state", [StepState.RUNNING, StepState.DONE])
+def test_force_waits_for_what_still_runs(state):
+    """It may be what keeps the other one."""
+    now = T0 + HOUR
+    forced = Force("why", (), T0, 1, 1)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, round_opened_at=T0)
+    ended = {"round": 3, "state": StepState.DONE, "finished_at": T0, "started_at": T0}
+    stuck = {**ended, "outcome": Outcome.LEFTOVERS, "remaining": 1, "reason": "in_use", "attempt": 3}
+    tasks = [Step(str(kind), "d", kind, outcome=Outcome.CLEAR, **ended) for kind in TASKS]
+    running = {**stuck, "state": state, "lease_until": now + HOUR}
+    steps = (*tasks, dataclasses.replace(PORT, **stuck), sweep_step("image.image", **running))
+    found = decide.decide(record, steps, now, Rules())
+    is_abandoned = {action.step_id for action in found if isinstance(action, actions.Abandon)}
+    assert is_abandoned == (set() if state is StepState.RUNNING else {"network.port", "image.image"})
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_force_does_nothing_while_the_deletion_is_on_hold(held):
+    forced = Force("why", (), T0, 1, 1)
+    brake = Brake(True, "x") if held else None
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, brake=brake)
+    assert Round(Snapshot(record, (), T0 + HOUR, Rules())).force_due is not held

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.facts import ProjectReopened
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.selection import EVERYTHING, Selection, unmatched
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, forcible
 from tests.support.cases import each_case
@@ -299,22 +299,6 @@ def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_
     assert world.writes == []
 
 
-@pytest.mark.parametrize(
-    ("selection", "lost"),
-    [
-        (EVERYTHING, ()),
-        (Selection(services=("network", "weather")), ()),
-        (Selection(services=("netwrok",)), ("netwrok",)),
-        (Selection(types=("network.port", "network.prot")), ("network.prot",)),
-        (Selection(types=("weather.station",)), ()),  # its types are not known: it is unknown, and not misspelled
-        (Selection(services=("dns",), types=("dns.zone",)), ("dns", "dns.zone")),
-        (Selection(tags=("x",)), ()),
-    ],
-)
-def test_the_names_of_a_selection_that_the_catalog_does_not_have(selection, lost):
-    assert unmatched(selection, [PORT, UNSUPPORTED]) == lost
-
-
 def test_force_is_refused_in_every_status():
     for status in Status:
         assert not forcible(deletion(mode=Mode.EMPTY, status=status))
@@ -331,33 +315,6 @@ def test_the_guard_refuses_to_delete_the_settings_of_a_project_that_is_kept():
     for purpose in RoundPurpose:
         record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose)
         assert not allowed(record, dataclasses.replace(QUOTA, round=record.round), writing=True)
-
-
-# ------------------------------------------------------------------------------------------------------- the selection
-@pytest.mark.parametrize(
-    ("selection", "selected"),
-    [
-        (EVERYTHING, {"compute.server", "network.port", "network.", "dns."}),
-        (NETWORK, {"network.port", "network."}),
-        (Selection(types=("network.port",)), {"network.port", "network."}),
-        (Selection(services=("network",), types=("compute.server",)), {"compute.server", "network.port", "network."}),
-        (Selection(tags=("x",)), {"compute.server", "network.port", "network.", "dns."}),
-    ],
-)
-def test_which_types_a_selection_has(selection, selected):
-    names = ("compute.server", "network.port", "network.", "dns.")
-    assert {name for name in names if selection.has_type(*name.split("."))} == selected
-
-
-@given(
-    st.lists(st.text(max_size=5), max_size=3),
-    st.lists(st.text(max_size=5), max_size=3),
-    st.none() | st.datetimes(),
-)
-def test_a_selection_is_read_as_it_was_stored(services, tags, before):
-    selection = Selection(tuple(services), (), tuple(tags), before)
-    assert Selection.from_dict(selection.to_dict()) == selection
-    assert bool(selection) is bool(services or tags or before)
 
 
 # ---------------------------------------------------------------------------------------------------- what always holds

@@ -1,18 +1,15 @@
 """The words for what a deletion does now, and for what waits."""
 
 import dataclasses
-import itertools
 
 import pytest
 
-from cleanup_orchestrator.core.actions import record
+from cleanup_orchestrator.core import messages
 from cleanup_orchestrator.core.deletion import Condition, Mode, RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.messages import behind, message, reason_now, waits
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
-from cleanup_orchestrator.core.tally import found as ever_found
-from cleanup_orchestrator.core.tally import tally
-from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import T0, World, deletion, left, sweep_step
 
 S, P = Status, RoundPurpose
 TALLY = Tally(steps=40, steps_done=12, found=71, deleted=60, remaining=11)
@@ -63,11 +60,6 @@ def true(type_, text="why", reason="code"):
 )  # fmt: skip
 def test_a_message_says_what_a_deletion_does_now(values, expected):
     assert message(deletion(**{"message": OLD, **values}), TALLY) == expected
-
-
-def test_what_could_not_be_listed_is_not_called_gone():
-    tally = dataclasses.replace(TALLY, unknown=2)
-    assert message(deletion(status=S.DELETING), tally).endswith("are left; 2 types could not be listed")
 
 
 @pytest.mark.parametrize("status", sorted(Status))
@@ -178,49 +170,28 @@ def test_what_is_deleted_keeps_when_it_was_locked():
     assert world.deletion.condition("drained")
 
 
-def test_the_numbers_never_go_back_within_an_attempt():
-    world = World(deletion(), sweep_step("network.port"), sweep_step("network.network", after=("network.port",)))
-    shown = []
-
-    def note(result):
-        def answer(_step):
-            shown.append((world.deletion.round, tally(world.deletion, world.steps.values())))
-            return result
-
-        return answer
-
-    in_use, deleting = left("a", "b", reason=Reason.IN_USE), left("b", reason=Reason.DELETING)
-    answers = iter([left("a", "b", "c"), in_use, UNKNOWN, deleting, CLEAR])
-    world.answers["network.port"] = lambda step: note(next(answers, CLEAR))(step)
-    world.answers["network.network"] = note(CLEAR)
-    assert world.run() is S.DELETED
-    shown.append((world.deletion.round, tally(world.deletion, world.steps.values())))
-    assert len(shown) > 8
-    for (one, before), (two, after) in itertools.pairwise(shown):
-        assert after.found >= before.found
-        assert after.deleted >= before.deleted
-        if one == two:
-            assert after.steps_done >= before.steps_done
-    assert (shown[-1][1].found, shown[-1][1].deleted) == (3, 3)
-
-
-@pytest.mark.parametrize(("round_", "expected"), [(2, 0), (3, 7)])
-def test_what_an_earlier_attempt_found_does_not_count_in_this_one(round_, expected):
-    before = {"state": StepState.RUNNING, "outcome": Outcome.LEFTOVERS, "found": 7, "remaining": 7}
-    step = dataclasses.replace(sweep_step("network.port", round=round_), **before)
-    _, after = record(deletion(status=S.DELETING, since_round=1, round=round_), step, UNKNOWN, T0)
-    assert after.found == expected
+def swept(name, reason, after=(), round_=2, outcome=Outcome.LEFTOVERS):
+    return sweep_step(name, after=after, round=round_, state=StepState.DONE, outcome=outcome, reason=str(reason))
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("reason", "stopped"),
     [
-        pytest.param({"outcome": Outcome.LEFTOVERS, "found": 9, "remaining": 3}, 9, id="fewer than before"),
-        pytest.param({"outcome": Outcome.LEFTOVERS, "found": 3, "remaining": 3, "deleted": 4}, 7, id="and new ones"),
-        pytest.param({"outcome": Outcome.UNKNOWN, "found": 9, "deleted": 2}, 11, id="not listed"),
-        pytest.param({"outcome": Outcome.CLEAR, "found": 9, "deleted": 9, "round": 1}, 9, id="an earlier attempt"),
+        (Reason.STUCK, True),
+        (Reason.ERROR, True),
+        (Reason.IN_USE, True),
+        (Reason.DELETING, False),
+        (Reason.QUEUED, False),
+        (Reason.ON_HOLD, False),
     ],
 )
-def test_how_many_a_type_ever_had(values, expected):
-    record = deletion(status=S.DELETING, since_round=2, round=3)
-    assert ever_found(record, sweep_step("network.port", **{"round": 3, **values})) == expected
+def test_what_is_behind_a_type_that_does_not_move_says_so(reason, stopped):
+    server = swept("compute.server", reason)
+    port = swept("network.port", Reason.PRESENT, after=("compute.server",), round_=1)
+    network = swept("network.network", Reason.PRESENT, after=("network.port",), round_=1)
+    free = swept("dns.zone", Reason.PRESENT, round_=1)
+    record = deletion(status=Status.DELETING, round=2, since_round=1, purpose=RoundPurpose.DELETE)
+    expected = {("R1", "network", t): ("compute.server",) for t in ("port", "network")} if stopped else {}
+    assert messages.behind(record, [server, port, network, free]) == expected
+    other = dataclasses.replace(server, region="R2")
+    assert messages.behind(record, [other, port, network, free]) == {}

@@ -1,15 +1,15 @@
-"""The condition blocked: what only a person can clear is said at once, and stays said until it is cleared."""
+"""What keeps a deletion from going on: what only a person can clear is said at once, and stays said until then."""
 
 import dataclasses
 import datetime
 
 import pytest
 
+from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.blockers import blockers, only_a_person_clears
 from cleanup_orchestrator.core.deletion import Child, ConditionType, Force, Mode, Status
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import ONE_ANSWER, ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.rounds import refused_token
-from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -78,54 +78,6 @@ def test_it_is_said_once_however_many_rounds_and_tries_follow():
     assert [e.data["status"] for e in world.events if e.type == "condition.blocked"] == [True]
 
 
-def test_a_deletion_that_waits_for_a_person_is_not_stalled():
-    world = world_with(Reason.FOREIGN)
-    world.run(limit=600)
-    assert world.now - T0 > 3 * world.rules.stall_after
-    assert blocked(world) is not None
-    assert stalled(world) is None
-
-
-def test_it_is_stalled_if_no_worker_tries_again():
-    world = world_with(Reason.FOREIGN)
-    world.run(limit=100)
-    assert stalled(world) is None
-    for _ in range(40):  # no worker takes a step any more
-        world.now += datetime.timedelta(seconds=60)
-        world.settle_engine()
-    assert stalled(world) is not None
-    assert blocked(world) is not None
-
-
-def test_it_is_stalled_if_something_else_does_not_move_either():
-    world = world_with(Reason.FOREIGN)
-    world.finds("network.port", lambda _: UNKNOWN)
-    world.run(limit=600)
-    assert stalled(world) is not None
-    assert blocked(world) is not None
-
-
-def test_it_is_stalled_if_the_worker_of_another_step_ends_at_each_try():
-    world = world_with(Reason.FOREIGN)
-    world.finds("network.port")
-    world.steps["image.image"] = sweep_step("image.image")
-    world.finds("image.image")
-    world.run(limit=100, until=Status.DELETING)
-    began = world.now
-    while world.now - began < 2 * world.rules.stall_after:
-        world.settle_engine()
-        ready = [s.id for s in world.steps.values() if s.state is StepState.DISPATCHED]
-        for step_id in ready:
-            world.claim(step_id)
-            if step_id != "image.image":
-                world.finish(step_id)
-        if not ready:
-            world.now = max(world.deletion.wake_at, world.now + datetime.timedelta(milliseconds=1))
-    assert world.steps["image.image"].fencing_token > 5
-    assert blocked(world) is not None
-    assert "image.image@R1: no answer of a worker" in stalled(world).message
-
-
 def test_it_ends_when_it_is_cleared():
     world = world_with(Reason.FOREIGN)
     world.run(limit=100)
@@ -133,34 +85,6 @@ def test_it_ends_when_it_is_cleared():
     assert world.run(limit=600) is Status.DELETED
     assert blocked(world) is None
     assert [e.data["status"] for e in world.events if e.type == "condition.blocked"] == [True, False]
-
-
-@pytest.mark.parametrize("then", [left("n1", reason=Reason.DELETING), left("n1", reason=Reason.IN_USE)])
-def test_when_it_is_cleared_the_time_without_progress_begins_anew(then):
-    world = World(deletion(), NETWORK)
-    world.answers["network.network"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")
-    world.run(limit=300)
-    assert world.now - T0 > 3 * world.rules.stall_after
-    world.answers["network.network"] = lambda _: then
-    while blocked(world) is not None:
-        world.run(limit=1)
-    cleared = world.now
-    while world.now - cleared < world.rules.stall_after - datetime.timedelta(seconds=90):
-        assert stalled(world) is None
-        world.run(limit=1)
-    world.run(limit=100)
-    assert stalled(world) is not None
-
-
-def test_what_was_stalled_as_well_stays_stalled_when_it_is_cleared():
-    world = world_with(Reason.FOREIGN)
-    world.finds("network.port", lambda _: UNKNOWN)
-    world.run(limit=600)
-    assert stalled(world) is not None
-    world.steps["network.network"] = dataclasses.replace(world.step("network.network"), reason=str(Reason.IN_USE))
-    world.settle_engine()
-    assert blocked(world) is None
-    assert stalled(world) is not None
 
 
 @pytest.mark.parametrize("values", [{"mode": Mode.REPORT}, {"dry_run": True}])
@@ -323,13 +247,6 @@ def test_the_cancel_of_a_parent_is_not_blocked_by_what_is_below_it():
     assert blocked(world) is None
 
 
-def test_the_rules_of_stalled_do_not_change_with_a_short_time():
-    world = World(deletion(), NETWORK, PORT, rules=Rules(stall_after=datetime.timedelta(seconds=5)))
-    world.answers["network.network"] = lambda _: left("n1", reason=Reason.FOREIGN)
-    world.run(limit=300)
-    assert [e.data["status"] for e in world.events if e.type == "condition.stalled"] == []
-
-
 # ------------------------------------------------------------------------------------------ no token of the project
 NO_TOKEN = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone issues no token for the project")
 SECRETS = [sweep_step(f"key-manager.{name}", token=Token.PROJECT) for name in ("secret", "container", "order")]
@@ -417,3 +334,47 @@ def told(kind, reason=Reason.NO_PROJECT_TOKEN, started=0, finished=1, round_=1, 
 )
 def test_a_refused_token_is_known_until_it_is_asked_for_again(steps, expected):
     assert refused_token(deletion(), steps) == expected
+
+
+def failed(reason):
+    return StepResult(Outcome.UNKNOWN, str(reason), "why")
+
+
+def after(*results, step=PORT):
+    for result in results:
+        _, step = record(deletion(status=Status.DELETING, round=1), step, result, T0)
+    return step
+
+
+@pytest.mark.parametrize("reason", sorted(ONLY_A_PERSON & ONE_ANSWER))
+def test_a_person_is_asked_for_after_two_answers(reason):
+    answers = iter([failed(reason)])
+    world = World(deletion(), PORT)
+    world.answers["network.port"] = lambda _: next(answers, CLEAR)
+    assert world.run(limit=200) is Status.DELETED
+    assert [e.type for e in world.events if "blocked" in e.type] == []
+    world = World(deletion(), PORT)
+    world.answers["network.port"] = lambda _: failed(reason)
+    world.run(limit=60)
+    assert world.deletion.condition(ConditionType.BLOCKED)
+
+
+def test_a_single_answer_is_a_blocker_in_the_report_all_the_same():
+    step = dataclasses.replace(after(failed(Reason.FORBIDDEN)), round=1)
+    [found] = blockers(deletion(status=Status.DELETING, round=1, since_round=1), [step])
+    assert found.reason == Reason.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "same", "twice"),
+    [
+        (Reason.FORBIDDEN, StepKind.SWEEP, 1, False),
+        (Reason.FORBIDDEN, StepKind.SWEEP, 2, True),
+        (Reason.FORBIDDEN, StepKind.DRAIN, 1, True),
+        (Reason.FOREIGN, StepKind.SWEEP, 1, True),
+        (Reason.STUCK, StepKind.SWEEP, 1, True),
+        (Reason.NO_PLUGIN, StepKind.UNSUPPORTED, 0, True),
+    ],
+)
+def test_which_results_rest_on_one_answer(reason, kind, same, twice):
+    assert dataclasses.replace(PORT, reason=str(reason), kind=kind, same=same).seen_twice is twice

@@ -1,0 +1,102 @@
+"""Which results count, when tokens are gone, and when the next try is, of one snapshot."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rounds import keeps_last_result
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import done, retry_at, settle_until
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
+from tests.unit.world import T0, UNKNOWN, deletion, left, sweep_step
+
+PORT = sweep_step("network.port")
+SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
+HOUR = datetime.timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("round_", "state", "expected"),
+    [
+        (5, StepState.DONE, True),
+        (6, StepState.DONE, True),
+        (4, StepState.DONE, False),
+        (0, StepState.DONE, False),
+        (5, StepState.IDLE, False),
+        (5, StepState.DISPATCHED, False),
+        (5, StepState.RUNNING, False),
+    ],
+)
+def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, expected):
+    assert done(dataclasses.replace(PORT, round=round_, state=state), 5) is expected
+
+
+@pytest.mark.parametrize(
+    ("closed", "values", "rests"),
+    [
+        (True, {}, True),
+        (True, {"token": Token.MEMBER}, True),
+        (False, {}, False),
+        (False, {"token": Token.MEMBER}, False),
+        (True, {"outcome": Outcome.LEFTOVERS, "remaining": 1}, False),
+        (True, {"outcome": Outcome.UNKNOWN}, False),
+        (True, {"outcome": Outcome.NONE}, False),
+        (True, {"round": 2}, False),
+        (True, {"state": StepState.RUNNING}, False),
+        (True, {"token": Token.ADMIN}, False),
+    ],
+)
+def test_a_type_that_needs_a_token_is_not_listed_again_once_the_project_is_closed_and_it_was_empty(
+    closed, values, rests
+):
+    record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
+    step = dataclasses.replace(SECRET, **{"round": 5, "state": StepState.DONE, "outcome": Outcome.CLEAR, **values})
+    assert keeps_last_result(record, step) is rests
+
+
+@pytest.mark.parametrize(
+    ("drained", "gone", "expected"),
+    [(None, None, None), (T0, None, T0), (None, T0, T0), (T0, T0 + HOUR, T0 + HOUR), (T0 + HOUR, T0, T0 + HOUR)],
+)
+def test_tokens_are_out_of_every_cache_a_settling_time_after_the_later_of_lock_and_loss(drained, gone, expected):
+    rules = Rules(settle=datetime.timedelta(seconds=7))
+    until = settle_until(deletion(drained_at=drained, project_gone_at=gone), rules)
+    assert until == (expected and expected + rules.settle)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attempt", "elapsed", "seconds"),
+    [
+        (StepKind.SWEEP, 2, 60, 2),
+        (StepKind.SWEEP, 6, 60, 10),
+        (StepKind.SWEEP, 6, 160, 20),
+        (StepKind.SWEEP, 6, 1000, 32),
+        (StepKind.SWEEP, 20, 1000, 60),
+        (StepKind.SURVEY, 6, 60, 32),
+    ],
+)
+def test_leftovers_are_tried_again_within_an_eighth_of_the_time_so_far(kind, attempt, elapsed, seconds):
+    """Otherwise a stack in use is tried again up to a minute after the port that used it is gone."""
+    record = deletion(purpose=RoundPurpose.DELETE, round_opened_at=T0 - datetime.timedelta(seconds=elapsed))
+    in_use = {"state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.IN_USE}
+    step = dataclasses.replace(PORT, kind=kind, attempt=attempt, finished_at=T0, **in_use)
+    assert (retry_at(step, record, Rules()) - T0).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    ("reason", "result", "attempt"),
+    [
+        (Reason.DELETING, UNKNOWN, 1),
+        (Reason.DELETING, left("1"), 9),
+        (Reason.IN_USE, UNKNOWN, 9),
+    ],
+)
+def test_a_poll_is_no_failed_attempt(reason, result, attempt):
+    """Otherwise one list that fails after eight polls is repeated only after a minute."""
+    step = dataclasses.replace(PORT, attempt=9, state=StepState.RUNNING, outcome=Outcome.LEFTOVERS, reason=reason)
+    _, after = actions.record(deletion(purpose=RoundPurpose.DELETE), step, result, T0)
+    assert after.attempt == attempt

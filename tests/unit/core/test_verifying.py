@@ -1,0 +1,38 @@
+"""What a verification waits for, and what it deletes."""
+
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from tests.unit.world import UNKNOWN, World, deletion, sweep_step
+
+PORT = sweep_step("network.port")
+
+
+def names(world):
+    return [event.type for event in world.events if event.type.startswith("deletion.")]
+
+
+def test_no_round_counts_while_the_catalog_cannot_be_read():
+    world = World(deletion(), PORT)
+    world.run(until=Status.VERIFYING)
+    world.answers["survey"] = lambda _: UNKNOWN
+    world.run(limit=300)
+    assert world.deletion.status is Status.VERIFYING
+    assert (world.empty_rounds, world.deletion.empty_inventories) == ([], 0)
+    assert "close" not in world.dispatched
+
+
+def test_a_verification_waits_for_what_it_cannot_see_and_deletes_nothing_meanwhile():
+    world = World(deletion(), PORT, sweep_step("image.image"))
+    world.run(until=Status.VERIFYING)
+    world.answers["network.port"] = lambda _: UNKNOWN
+    before = names(world)
+    world.run(limit=300)
+    assert world.deletion.status is Status.VERIFYING
+    assert names(world) == before
+    assert world.empty_rounds == []
+
+
+def test_project_settings_are_deleted_only_in_a_separate_round():
+    quota = sweep_step("network.quota", project_setting=True)
+    world = World(deletion(), PORT, quota)
+    assert world.run() is Status.DELETED
+    assert [purpose for name, purpose in world.writes if name == "network.quota"] == [RoundPurpose.PROJECT_SETTINGS]
