@@ -76,7 +76,7 @@ MUTATIONS = (
         SESSION,
         '    raise WriteRefused(f"{method} {url} refused: an inventory or a dry run must not write")\n',
         "    return None\n",
-        tests("cloud/session worker/sweep"),
+        tests("cloud/session worker/deleting"),
     ),
     Mutation(
         "A step that was given up goes on calling",

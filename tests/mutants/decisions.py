@@ -99,7 +99,7 @@ MUTATIONS = (
         "cleanup_orchestrator/worker/leases.py",
         "        if self._refusing:\n            self.pass_on(work_id)\n            return None\n",
         "",
-        tests("worker/batches"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A result of any round counts as done",

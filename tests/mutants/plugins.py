@@ -638,6 +638,6 @@ MUTATIONS = (
         f"{PLUGINS}contract.py",
         "        except Exception:\n            return None",
         "        except KeyError:\n            return None",
-        tests("worker/sweep_sizes plugins/size"),
+        tests("worker/deleting plugins/size"),
     ),
 )

@@ -27,21 +27,21 @@ MUTATIONS = (
         LISTING,
         "if resource.owner != project.id:\n            if not (stray",
         "if False:\n            if not (stray",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A sweep deletes what has no owner",
         LISTING,
         '        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"\n',
         '        return ""\n',
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A project's id that is spelt otherwise is another project",
         LISTING,
         "if _letters(resource.owner) == _letters(project.id):",
         "if False:",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A resource that is listed and answers 404 counts as an accepted delete",
@@ -76,42 +76,42 @@ MUTATIONS = (
         ONE_DELETE,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.id != resource.id:\n                owner =",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
     Mutation(
         "A delete is made although another resource was shown",
         ONE_DELETE,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.owner != project.id:\n                owner =",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
     Mutation(
         "A stop is made although another resource was shown",
         STOPPING,
         "if current.id != resource.id or current.owner != project.id:\n        return False",
         "if current.owner != project.id:\n        return False",
-        tests("worker/sweep"),
+        tests("worker/stopping"),
     ),
     Mutation(
         "What belongs to another project by now is stopped",
         STOPPING,
         "if current.id != resource.id or current.owner != project.id:\n        return False",
         "if current.id != resource.id:\n        return False",
-        tests("worker/sweep"),
+        tests("worker/stopping"),
     ),
     Mutation(
         "What belongs to another project by now is started",
         STOPPING,
         "if current.id != id_ or current.owner != project.id:",
         "if current.id != id_:",
-        tests("worker/sweep"),
+        tests("worker/stopping"),
     ),
     Mutation(
         "A start is made although another resource was shown",
         STOPPING,
         "if current.id != id_ or current.owner != project.id:",
         "if current.owner != project.id:",
-        tests("worker/sweep"),
+        tests("worker/stopping"),
     ),
     Mutation(
         "A stop is not written down before it is made",
@@ -120,28 +120,28 @@ MUTATIONS = (
         "project, current)\n",
         "    assert type_.halt is not None\n    act(type_.halt.stop, connection, project, current)\n    "
         "record(current)\n",
-        tests("worker/sweep"),
+        tests("worker/stopping"),
     ),
     Mutation(
         "What became protected after the listing is deleted",
         ONE_DELETE,
         "            if why := exclusions.protected(current):\n                return Verdict(Reason.PROTECTED, why)\n",
         "",
-        tests("worker/sweep worker/keep_marks"),
+        tests("worker/one_delete worker/keep_marks"),
     ),
     Mutation(
         "What a rule protects is deleted",
         LISTING,
         "elif why := exclusions.protected(resource):",
         "elif why := None:",
-        tests("worker/sweep worker/keep_marks"),
+        tests("worker/listing worker/keep_marks"),
     ),
     Mutation(
         "What a rule keeps is deleted",
         LISTING,
         "elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):",
         "elif kept := None:",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "What is not in the plan is deleted",
@@ -177,7 +177,7 @@ MUTATIONS = (
         '    except Exception as error:  # every failed listing is "unknown", whatever the error\n'
         "        return unknown(error)",
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A list that fails counts as empty in a delete",
@@ -186,14 +186,14 @@ MUTATIONS = (
         "    except Exception as error:\n        return unknown(error)",
         "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
         DELETING,
         "return unknown(error, found=count + len(first.blocked))",
         "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in found.values()))",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "A 404 of a list counts as empty",
@@ -201,7 +201,7 @@ MUTATIONS = (
         "    failure = classify(error)\n    return StepResult(\n",
         "    failure = classify(error)\n    if failure.status == 404:\n        return StepResult(Outcome.CLEAR)\n"
         "    return StepResult(\n",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A 403 of a list counts as empty",
@@ -209,35 +209,35 @@ MUTATIONS = (
         "    failure = classify(error)\n    return StepResult(\n",
         "    failure = classify(error)\n    if failure.status == 403:\n        return StepResult(Outcome.CLEAR)\n"
         "    return StepResult(\n",
-        tests("worker/sweep"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A 403 of a delete counts as gone",
         ONE_DELETE,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (403, 404, 410) and called in (type_.show, last):",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
     Mutation(
         "A 404 of a breaker counts as gone",
         ONE_DELETE,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (404, 410):",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
     Mutation(
         "A type that says nothing of its availability counts as absent",
         CALLS,
         "    if not isinstance(available, bool):\n",
         "    if False:\n",
-        tests("worker/sweep"),
+        tests("worker/calls"),
     ),
     Mutation(
         "Any mapping counts as an empty list",
         CALLS,
         "if isinstance(rows, str | bytes | Mapping):",
         "if isinstance(rows, str | bytes):",
-        tests("worker/sweep"),
+        tests("worker/calls"),
     ),
     Mutation(
         "A list without an end is read for ever",
@@ -281,7 +281,7 @@ MUTATIONS = (
         DELETING,
         "            self.tried.discard(resource.id)\n            self._stop.append(error)\n            return\n",
         "            self.tried.discard(resource.id)\n            return\n",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "What other projects use is deleted all the same",
@@ -334,7 +334,7 @@ MUTATIONS = (
         "                pass\n"
         "            deletes = begin(functools.partial(self._delete, asked), chunk)\n"
         "            self.options.record_intent(chunk)\n",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "Uses that were read long ago count",
@@ -355,14 +355,14 @@ MUTATIONS = (
         ONE_DELETE,
         "last = type_.force if forced and type_.force is not None else type_.delete",
         "last = type_.force if type_.force is not None else type_.delete",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
         DELETING,
         "    if type_.deleted_with:\n        attempt.tried.update(found)\n    else:",
         "    if False:\n        attempt.tried.update(found)\n    else:",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "A list is believed without the proof that we are an admin",
@@ -398,14 +398,14 @@ MUTATIONS = (
         VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str):",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "A project id of blanks is accepted by plugins",
         VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str) or not self.id:",
-        tests("worker/sweep"),
+        tests("worker/deleting"),
     ),
     Mutation(
         "A resource without an owner is the project's",
@@ -586,7 +586,7 @@ MUTATIONS = (
         ERRORS,
         "    if isinstance(error, OnHold):\n        return Failure(Reason.ON_HOLD, message)\n",
         "",
-        tests("core/guard worker/sweep"),
+        tests("core/guard worker/deleting"),
     ),
     Mutation(
         "Any 404 counts as Keystone's word that a project is gone",
@@ -600,6 +600,6 @@ MUTATIONS = (
         ONE_DELETE,
         "            deleting = janitor()  # before",
         "            janitor()  # before",
-        tests("worker/sweep"),
+        tests("worker/one_delete"),
     ),
 )

@@ -348,7 +348,7 @@ MUTATIONS = (
         ORDERING,
         "return tuple(other for other in edges if not confirmed_gone(other, round_))",
         "return tuple(other for other in edges if other.outcome is Outcome.LEFTOVERS)",
-        tests("core/dependencies worker/worker_guard"),
+        tests("core/dependencies worker/guard"),
     ),
     Mutation(
         "What is partly out of the plan holds up nothing",

@@ -18,7 +18,7 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, V
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
 from tests.support.examples import examples
-from tests.unit.worker.test_sweep import US, Shelf
+from tests.unit.worker.test_deleting import US, Shelf
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PLAN = "11111111-2222-3333-4444-555555555555"

@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.step import DeleteRecord, Outcome
 from cleanup_orchestrator.plugins.base import Refused, Verdict
 from cleanup_orchestrator.worker.sweep import accepted
 from cleanup_orchestrator.worker.sweep.accepted import History
-from tests.unit.worker.test_sweep import HttpError, Shelf, row, run
+from tests.unit.worker.test_deleting import HttpError, Shelf, row, run
 
 NOW = datetime.datetime(2026, 11, 28, 12)
 BEFORE = NOW - datetime.timedelta(seconds=5)

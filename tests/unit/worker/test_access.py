@@ -1,4 +1,4 @@
-"""Types that are listed with the janitor's token: who gives the janitor its role, and which token a list gets."""
+"""The access step: who gives the janitor its role."""
 
 import dataclasses
 import types
@@ -7,10 +7,9 @@ import pytest
 
 from cleanup_orchestrator.cloud.janitors import Janitor
 from cleanup_orchestrator.cloud.session import read_only
-from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import NoJanitor, NoProjectToken, ProjectGone, Stopped, classify
+from cleanup_orchestrator.errors import NoJanitor, NoProjectToken, Stopped
 from cleanup_orchestrator.plugins.base import ResourceType
 from cleanup_orchestrator.worker.steps import RUNNERS
 from cleanup_orchestrator.worker.steps.context import StepContext
@@ -168,61 +167,3 @@ def test_without_leave_to_record_the_role_it_is_not_given():
     with pytest.raises(Stopped):
         cloud.access(MODULES, record=refuse)
     assert cloud.did == []
-
-
-# ---------------------------------------------------------------------------------------------- which token a list gets
-@pytest.mark.parametrize("driver", ["fence", "revoke"])
-def test_a_list_is_made_with_the_janitors_token_that_cannot_write(driver):
-    cloud = Cloud(ROLE)
-    session = cloud.session(driver=driver)
-    assert (session.whose, session.guard, cloud.did) == ("janitor", read_only, [])
-
-
-def test_a_delete_round_makes_the_janitor():
-    cloud, guard = Cloud(), lambda *_: None
-    assert cloud.session(guard=guard).whose == "janitor"
-    assert cloud.did == MADE
-
-
-def test_a_list_makes_no_janitor_and_is_unknown_without_it():
-    cloud = Cloud()
-    with pytest.raises(NoJanitor, match="does not exist yet") as error:
-        cloud.session()
-    assert (classify(error.value).reason, cloud.did) == (Reason.NO_JANITOR, [])
-
-
-@pytest.mark.parametrize(
-    "cloud",
-    [
-        Cloud(ROLE, ("janitor", "admin")),
-        Cloud(ROLE, more=["admin"]),
-        Cloud(),
-    ],
-)
-def test_no_other_token_stands_in_for_that_of_a_janitor_that_is_configured(cloud):
-    with pytest.raises(NoJanitor):
-        cloud.session()
-
-
-@pytest.mark.parametrize(
-    ("cloud", "options"),
-    [
-        (Cloud(secret=""), {}),
-        (Cloud(ROLE), {"dry_run": True}),
-        (Cloud(), {"dry_run": True}),
-        (Cloud(ROLE), {"type_": dataclasses.replace(MODULE, token=Token.PROJECT)}),
-    ],
-)
-def test_without_a_janitor_and_in_a_dry_run_the_list_gets_the_token_of_the_orchestrators_user(cloud, options):
-    assert cloud.session(**options) == ("me", read_only)
-    assert cloud.did == []
-
-
-def test_a_disabled_project_is_named_as_the_reason_and_not_the_janitor():
-    with pytest.raises(NoProjectToken):
-        Cloud(ROLE, enabled=False).session()
-
-
-def test_there_is_no_such_token_of_a_project_that_is_gone():
-    with pytest.raises(ProjectGone):
-        Cloud(ROLE).session(gone=True)

@@ -14,7 +14,7 @@ from cleanup_orchestrator.worker.sweep import keep_marks as marking
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from tests.support import sweeps
-from tests.unit.worker.test_sweep import US, HttpError, Shelf, row
+from tests.unit.worker.test_deleting import US, HttpError, Shelf, row
 
 TAGGED = ResourceType("thing", list=lambda *_: (), delete=None, tags="tags")
 WITH_METADATA = ResourceType("thing", list=lambda *_: (), delete=None, properties="metadata")

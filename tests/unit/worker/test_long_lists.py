@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.worker.sweep import listing as sweep_listing
 from tests.support import sweeps
-from tests.unit.worker.test_sweep import US, Shelf, row, run
+from tests.unit.worker.test_deleting import US, Shelf, row, run
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
 
 MOST = 10

@@ -13,7 +13,7 @@ from cleanup_orchestrator.errors import OnHold
 from cleanup_orchestrator.plugins import conformance, identity
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 from tests.support import sweeps
-from tests.unit.worker.test_sweep import US, Shelf, row
+from tests.unit.worker.test_deleting import US, Shelf, row
 from tests.unit.world import REMOVING, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")

@@ -173,3 +173,23 @@ def test_the_record_of_a_removed_project_is_deleted_if_possible(answer):
 def test_a_lost_claim_ends_the_removal():
     with pytest.raises(Stopped):
         service_drains.forget_drain(Context(Stopped("lost")), CHANGE)
+
+
+@pytest.mark.parametrize(("covers", "ends"), [(True, True), (False, False)])
+def test_only_a_waiver_of_the_service_ends_the_undoing_of_its_drain(monkeypatch, covers, ends):
+    def gone(*_):
+        raise CleanupError("it does not answer")
+
+    asked = []
+    waiver = types.SimpleNamespace(covers=lambda *place: asked.append(place) or covers)
+    context = types.SimpleNamespace(
+        store=types.SimpleNamespace(waivers_in_force=lambda _: [waiver]), deletion=types.SimpleNamespace(project_id="p")
+    )
+    change = types.SimpleNamespace(data={"region": "R1", "service": "weather"})
+    monkeypatch.setattr(service_drains, "_find", gone)
+    if ends:
+        assert "it is not asked again" in service_drains.release_service(context, change)
+    else:
+        with pytest.raises(CleanupError, match="weather@R1 may still refuse new resources"):
+            service_drains.release_service(context, change)
+    assert asked == [("weather", "R1")]

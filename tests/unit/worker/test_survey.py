@@ -11,8 +11,9 @@ from oslo_config import cfg
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
-from cleanup_orchestrator.core.deletion import Mode, Origin
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 from cleanup_orchestrator.errors import BadAnswer, ScopeDisabled
 from cleanup_orchestrator.plugins.base import CONTROLLERS, ResourceType, Service, refused_in_use
@@ -20,7 +21,8 @@ from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.protocol.documents import Capabilities
 from cleanup_orchestrator.protocol.documents import ResourceType as Declared
 from cleanup_orchestrator.protocol.plugin import service as plugin_of
-from cleanup_orchestrator.worker.steps import survey
+from cleanup_orchestrator.worker.steps import RUNNERS, survey
+from tests.unit.worker.test_guard import task
 from tests.unit.world import T0, deletion
 
 PORT = ResourceType("port", list=lambda *_: (), delete=None)
@@ -468,3 +470,27 @@ def test_a_service_that_owns_nothing_is_not_asked_and_has_no_steps():
     protocol = Protocol(SPEAKS)
     assert of_vendor(protocol, owns_nothing=["vendor"]) == []
     assert "vendor" not in protocol.asked
+
+
+JANITOR = Change("c", "d", 1, ChangeType.JANITOR_MADE, {"name": "cleanup-janitor-d", "domain_id": "dom"})
+LENT = Change("l", "d", 3, ChangeType.JANITOR_LENT, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "void"),
+    [
+        ((JANITOR, LENT), {}, True),
+        ((LENT,), {}, True),
+        ((JANITOR,), {}, False),
+        ((), {}, False),
+        ((JANITOR, LENT), {"status": Status.DELETING}, False),
+        ((JANITOR, LENT), {"drained_at": None}, False),
+        ((JANITOR, LENT), {"closed_at": T0}, False),
+    ],
+    ids=["lent", "ended half", "for lists only", "none", "deletes go on", "not locked", "disabled: no token works"],
+)
+def test_a_verification_starts_anew_if_a_service_got_the_token(changes, values, void):
+    record = deletion(**{"status": Status.VERIFYING, "drained_at": T0, **values})
+    made = task(record, Step("s", "d", StepKind.SURVEY, round=1))
+    made.worker.store.changed = changes
+    assert RUNNERS[StepKind.SURVEY](made.work_on).janitor_lent() is void

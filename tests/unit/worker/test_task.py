@@ -1,4 +1,4 @@
-"""What a worker does with the result of a step while the database is away."""
+"""A step as a task: what is saved of its result, also while the database is away, and when its claim is released."""
 
 import datetime
 import types
@@ -12,7 +12,8 @@ from cleanup_orchestrator.worker import leases, steps, watchdog
 from cleanup_orchestrator.worker.steps.context import StepRunner
 from cleanup_orchestrator.worker.task import StepTask
 from tests.support.timing import SleepClock
-from tests.unit.world import T0, deletion
+from tests.unit.worker.test_guard import task
+from tests.unit.world import CLEAR, T0, deletion
 
 AWAY = sqlalchemy.exc.OperationalError("UPDATE steps", {}, Exception("connection refused"))
 WRONG = sqlalchemy.exc.ProgrammingError("UPDATE steps", {}, Exception("no such column"))
@@ -44,7 +45,7 @@ def clock(monkeypatch):
     return clock
 
 
-def task(records, lease=60):
+def saving(records, lease=60):
     conf = types.SimpleNamespace(worker=types.SimpleNamespace(lease=lease))
     clouds = types.SimpleNamespace(seen_by=lambda _: None)
     owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
@@ -55,21 +56,21 @@ def task(records, lease=60):
 
 def test_a_result_waits_for_a_database_that_is_away(clock):
     records = Records(*[AWAY] * 5)
-    task(records).run()
+    saving(records).run()
     assert records.saved == [StepResult(Outcome.CLEAR)]
 
 
 def test_it_waits_for_as_long_as_a_lease_and_then_others_do_it_again(clock):
     records = Records(*[AWAY] * 1000)
     with pytest.raises(sqlalchemy.exc.OperationalError):
-        task(records, lease=10).run()
+        saving(records, lease=10).run()
     assert 10 <= clock.now <= 12
     assert records.saved == []
 
 
 def test_what_the_database_will_never_take_is_not_tried_again_but_said(clock):
     records = Records(WRONG)
-    task(records).run()
+    saving(records).run()
     assert clock.now == 0
     (saved,) = records.saved
     assert (saved.outcome, saved.reason) == (Outcome.UNKNOWN, "bad_answer")
@@ -78,7 +79,7 @@ def test_what_the_database_will_never_take_is_not_tried_again_but_said(clock):
 
 def test_a_worker_that_stops_does_not_wait(clock):
     records = Records(*[AWAY] * 1000)
-    stopped = task(records)
+    stopped = saving(records)
     clock.sleep = lambda seconds: setattr(stopped, "stopping", True)
     with pytest.raises(sqlalchemy.exc.OperationalError):
         stopped.run()
@@ -91,7 +92,25 @@ def test_while_a_drain_may_be_at_work_nothing_that_it_recorded_is_taken_for_undo
         def changes(self, deletion_id):
             raise AssertionError("they are not read now")
 
-    made = task(Recorded())
+    made = saving(Recorded())
     made.work_on.deletion = deletion(status=Status.DRAINING)
     made.work_on.note_undone_by_users(None)
     assert made.work_on.yielded == []
+
+
+def test_the_result_of_a_step_that_was_given_up_is_not_saved():
+    made = task()
+    made.give_up("it hangs")
+    made.save(CLEAR)
+    assert made.worker.store.saved == []
+    other = task()
+    other.save(CLEAR)
+    assert len(other.worker.store.saved) == 1
+
+
+@pytest.mark.parametrize("writing", [0, 1])
+def test_a_claim_is_released_when_no_write_call_of_the_step_may_still_take_effect(writing):
+    made = task()
+    made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
+    assert made.release_claim() is not bool(writing)
+    assert made.worker.store.given_back == ([] if writing else ["network.port"])

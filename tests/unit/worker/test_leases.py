@@ -1,59 +1,8 @@
-"""A worker that ends: what it takes, what it gives back, and how long it waits for calls that may still take effect."""
+"""Leased work: which pieces a worker claims, stops and gives back."""
 
 import types
 
-import pytest
-
-from cleanup_orchestrator.worker import worker
 from cleanup_orchestrator.worker.leases import LeasedTask, LeasedWorker
-from cleanup_orchestrator.worker.worker import Worker
-from tests.support.timing import SleepClock
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = SleepClock()
-    monkeypatch.setattr(worker, "time", clock)
-    return clock
-
-
-class Writing:
-    """A step whose write call ends at a time."""
-
-    def __init__(self, clock, ends):
-        self.clock, self.ends, self.stopping, self.released_at = clock, ends, False, None
-        self.step = types.SimpleNamespace(name="network.port@R1", id="s")
-
-    def release_claim(self):
-        assert self.stopping, "it is told to stop before its claim is given back"
-        now = self.clock.monotonic()
-        assert now < 3600, "it waits for ever"
-        if now < self.ends:
-            return False
-        self.released_at = now
-        return True
-
-
-def ending(*tasks):
-    made = Worker(types.SimpleNamespace(bus=types.SimpleNamespace()))
-    made._tasks.update(tasks)
-    return made
-
-
-def test_a_worker_waits_for_the_writes_of_its_steps_before_it_gives_their_claims_back(clock):
-    began = clock.monotonic()
-    steps = [Writing(clock, began), Writing(clock, began + 3.0)]
-    ending(*steps).release_claims(5.0)
-    assert [step.released_at >= step.ends for step in steps] == [True, True]
-
-
-def test_a_worker_keeps_the_claim_of_a_step_whose_write_does_not_end(clock, caplog):
-    began = clock.monotonic()
-    hangs, ends = Writing(clock, began + 1e9), Writing(clock, began)
-    ending(hangs, ends).release_claims(5.0)
-    assert began + 5.0 <= clock.monotonic() < began + 6.0
-    assert hangs.released_at is None and ends.released_at is not None
-    assert "the claim is kept until the lease ends: network.port@R1 (s)" in caplog.text
 
 
 class Task(LeasedTask):

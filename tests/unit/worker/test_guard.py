@@ -1,0 +1,219 @@
+"""What a worker asks before each write call of a step."""
+
+import dataclasses
+import types
+
+import pytest
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import Protection
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import HoldOptions
+from cleanup_orchestrator.core.holds import Brake
+from cleanup_orchestrator.core.maintenance_windows import Windows
+from cleanup_orchestrator.core.step import Step, StepKind, StepState
+from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
+from cleanup_orchestrator.plugins.base import NOTHING
+from cleanup_orchestrator.worker import force_check, guard, watchdog
+from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
+from cleanup_orchestrator.worker.task import StepTask
+from tests.support.no_protocol import NoProtocol
+from tests.unit.world import T0, deletion, sweep_step
+
+CLOSED = HoldOptions(Windows.of(["thu 20:00-22:00"], "UTC"))
+
+
+class Records:
+    """A store that answers what a test says, and writes down what it is told."""
+
+    def __init__(self, record, may=True):
+        self.record, self.may, self.asked, self.saved, self.waivers = record, may, [], [], ()
+        self.left, self.given_back, self.changed, self.forgotten = [], [], (), []
+
+    def may_write(self, step, options=None):
+        self.asked.append(options)
+        return self.may
+
+    def load(self, _deletion_id):
+        return self.record, (), T0
+
+    def finish(self, step, result, events, yielded):
+        self.saved.append(result)
+        return True
+
+    def release_claim(self, step):
+        self.given_back.append(step.id)
+        return True
+
+    def waivers_in_force(self, _project_id):
+        return self.waivers
+
+    def changes(self, _deletion_id):
+        return self.changed
+
+    def undone(self, _step, change, event):
+        self.forgotten.append((change.type, event.message))
+        return True
+
+    def deletes(self, _step_id):
+        return {}
+
+    def leftovers(self, *_, **__):
+        return [types.SimpleNamespace(leftover=one) for one in self.left]
+
+
+class Clouds:
+    """Sessions that only say what guard they were made with."""
+
+    def __init__(self):
+        self.guards = []
+
+    def seen_by(self, _made):
+        return self
+
+    def admin_session(self, guard=read_only):
+        self.guards.append(guard)
+        return types.SimpleNamespace(guard=guard)
+
+    def identity(self, session):
+        return session
+
+    def connection(self, _session, _region):
+        return None
+
+    def project_id(self):
+        return "own"
+
+    def user_id(self):
+        return "me"
+
+
+def task(record=None, step=None, store=None, **conf):
+    record = record or deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    step = step or dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1)
+    clouds, store = Clouds(), store or Records(record)
+    options = {"never_delete_projects": (), "recovery_stop_servers": False, "recovery_window": 0}
+    worker = types.SimpleNamespace(
+        store=store,
+        clouds=clouds,
+        unlimited=clouds,
+        name="w",
+        bus=types.SimpleNamespace(step=lambda _: None),
+        protection=Protection(tuple(conf.get("never", ())), lambda: "own"),
+        hold_options=conf.get("hold_options", CLOSED),
+        conf=types.SimpleNamespace(
+            worker=types.SimpleNamespace(lease=60, most_listed=10, slice=60, parallel_deletes=1, deleting_patience=60),
+            protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[], ignored_uses=[]),
+            deletion=types.SimpleNamespace(**options),
+        ),
+        registry=conf.get("registry"),
+        protocol=NoProtocol(conf.get("registry")),
+        others=OtherProjects(),
+    )
+    return StepTask(worker, watchdog.HungThreads(), record, step)
+
+
+def refused(made, error):
+    with pytest.raises(error) as caught:
+        made.work_on.guard("DELETE", "http://cloud/ports/1")
+    return caught.value
+
+
+# ------------------------------------------------------------------------------------------------------- the guard
+def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
+    made = task()
+    made.work_on.guard("DELETE", "http://cloud/ports/1")
+    assert made.worker.store.asked == [CLOSED]
+
+
+def test_a_write_does_not_pass_when_the_store_does_not_let_it():
+    made = task(hold_options=HoldOptions())
+    made.worker.store.may = False
+    assert type(refused(made, Stopped)) is Stopped
+
+
+def test_the_refusal_names_the_holds_without_their_reasons():
+    """Every caller who sees the deletion sees the message; not every one may read the reason of the brake."""
+    made = task(hold_options=HoldOptions())
+    made.worker.store.may = False
+    made.worker.store.record = dataclasses.replace(
+        made.worker.store.record, brake=Brake(True, "the storage misbehaves", T0)
+    )
+    text = str(refused(made, Stopped))
+    assert "on hold (brake)" in text
+    assert "the storage misbehaves" not in text
+
+
+def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
+    refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=RoundPurpose.DELETE)), WriteRefused)
+
+
+@pytest.mark.parametrize("never", ["p", "P"])
+def test_a_project_that_got_on_the_never_delete_list_is_not_changed(never):
+    made = task(never=(never,))
+    refused(made, ProjectProtected)
+    assert made.worker.store.asked == []
+
+
+@pytest.mark.parametrize("kind", [StepKind.RELEASE, StepKind.ACCESS])
+def test_the_never_delete_list_keeps_nothing_from_being_undone(kind):
+    task(step=Step("s", "d", kind, round=1), never=("p",)).work_on.guard("PUT", "http://cloud/projects/p")
+
+
+def test_a_worker_that_is_stopped_and_a_step_that_was_given_up_write_nothing():
+    stopping = task()
+    stopping.stopping = True
+    refused(stopping, Stopped)
+    hanging = task()
+    hanging.give_up("it hangs")
+    assert "it hangs" in str(refused(hanging, Stopped))
+    assert stopping.worker.store.asked == hanging.worker.store.asked == []
+
+
+def known(answer):
+    """Return ``Projects`` for which each project is known, or not, or of which Keystone says nothing."""
+
+    class Answers:
+        def __init__(self, _identity):
+            pass
+
+        def knows(self, project_id, own_id):
+            assert (project_id, own_id) == ("p", "own")
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    return Answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [(False, None), (True, ProjectKnown), (ka_exceptions.ConnectFailure("no answer"), Stopped)]
+)
+def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead(monkeypatch, answer, error):
+    record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    monkeypatch.setattr(guard, "Projects", known(answer))
+    made = task(record)
+    if error is None:
+        made.work_on.guard("DELETE", "http://cloud/ports/1")
+        assert len(made.worker.store.asked) == 1
+        return
+    assert type(refused(made, error)) is error
+    assert made.worker.store.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "passes"),
+    [
+        (f"http://cloud/stacks/{NOTHING}/abandon", True),
+        (f"http://cloud/stacks/1/abandon?id={NOTHING}", False),
+        (f"http://cloud/stacks/x{NOTHING}/abandon", False),
+        ("http://cloud/stacks/1/abandon", False),
+    ],
+)
+def test_a_check_may_write_on_what_is_not_there_alone(url, passes):
+    if passes:
+        force_check.only_on_nothing("DELETE", url)
+        return
+    with pytest.raises(WriteRefused):
+        force_check.only_on_nothing("DELETE", url)

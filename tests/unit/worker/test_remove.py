@@ -1,0 +1,173 @@
+"""What the removal of a project asks and believes, and what goes with the project."""
+
+import dataclasses
+import types
+
+import pytest
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
+from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.journal import Change, ChangeType
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
+from cleanup_orchestrator.worker.steps import context as steps_context
+from tests.unit.worker.test_guard import task
+from tests.unit.worker.test_sweep import done
+from tests.unit.world import T0, deletion
+
+
+class Removal:
+    """``Projects`` of one project, which goes when it is deleted, or does not."""
+
+    def __init__(self, enabled=False, goes=True, held=True, conflict=False):
+        self.enabled, self.goes, self.held, self.conflict = enabled, goes, held, conflict
+        self.deleted = []
+
+    def __call__(self, _identity):
+        return self
+
+    def get_uncached(self, project_id):
+        return self.get(project_id)
+
+    def get(self, project_id):
+        if self.deleted and self.goes:
+            raise ProjectNotFound("gone")
+        return Project(project_id, "P", "dom", self.enabled)
+
+    def delete(self, project_id, deletion_id, headers):
+        if self.conflict:
+            raise ka_exceptions.Conflict("the fence was changed")
+        self.deleted.append((project_id, deletion_id, headers))
+
+    def driver(self):
+        """Return the drain driver, which sees whether the lock held."""
+        return types.SimpleNamespace(
+            close=lambda _context: self.delete("", "", {}),
+            held_until_removed=lambda _context, _project: self.held,
+            removal_headers=lambda _context: {"Serial": "7"},
+        )
+
+
+WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
+
+
+@pytest.mark.parametrize(
+    ("projects", "waivers", "in_force", "outcome", "deleted"),
+    [
+        (Removal(), (), (), Outcome.CLEAR, True),
+        (Removal(), (WAIVER,), (WAIVER,), Outcome.CLEAR, True),
+        (Removal(), (WAIVER,), (), Outcome.UNKNOWN, False),
+        (Removal(enabled=True), (), (), Outcome.UNKNOWN, False),
+        (Removal(goes=False), (), (), Outcome.UNKNOWN, True),
+        (Removal(held=False), (), (), Outcome.UNKNOWN, False),
+        (Removal(conflict=True), (), (), Outcome.UNKNOWN, False),
+    ],
+    ids=["closed", "waived", "a waiver ended", "enabled again", "Keystone keeps it", "lock changed", "refused for it"],
+)
+def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
+    projects.deleted.clear()
+    monkeypatch.setattr(steps_context, "Projects", projects)
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers, drained_at=T0)
+    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
+    made.worker.store.waivers = in_force
+    made.worker.driver = projects.driver()
+    result = done(made)
+    assert result.outcome is outcome
+    assert projects.deleted == [("p", "d", {"Serial": "7"})] * deleted
+    if outcome is Outcome.UNKNOWN and not deleted:
+        after, _ = actions.record(dataclasses.replace(record, empty_inventories=2), made.step, result, T0)
+        assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
+        assert after.drained_at is None or waivers, "and locked anew, unless only a waiver ended"
+    assert isinstance(result, StepResult)
+
+
+class Refusing(Removal):
+    """``Projects`` of one project, which Keystone neither disables nor deletes."""
+
+    def __init__(self, below=(), immutable=False):
+        super().__init__()
+        self.below, self.immutable = below, immutable
+
+    def get(self, project_id):
+        return dataclasses.replace(super().get(project_id), immutable=self.immutable)
+
+    def children(self, _project_id):
+        return self.below
+
+    def delete(self, *_):
+        raise ka_exceptions.Forbidden("no")
+
+
+@pytest.mark.parametrize("what", ["close", "remove"])
+@pytest.mark.parametrize(
+    ("projects", "reason", "named"),
+    [
+        (Refusing(), Reason.FORBIDDEN, "no"),
+        (Refusing(immutable=True), Reason.PROJECT_IMMUTABLE, "no"),
+        (Refusing(below=("c1", "c2")), Reason.PROJECT_HAS_CHILDREN, "c1, c2"),
+    ],
+    ids=["rights are missing", "immutable", "child projects"],
+)
+def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
+    monkeypatch.setattr(steps_context, "Projects", projects)
+    made = task(
+        deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
+        Step("s", "d", StepKind(what), round=1),
+    )
+    made.worker.driver = projects.driver()
+    monkeypatch.setattr(made.work_on, "drain_context", lambda: types.SimpleNamespace(projects=projects))
+    result = done(made)
+    assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
+    assert named in result.message
+
+
+class WithUsers(Removal):
+    """The same with the users of Keystone, of which one is deleted, unless Keystone refuses that."""
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.users, self.error, self.removed = self, error, []
+
+    def remove(self, name, domain_id):
+        if self.error is not None:
+            raise self.error
+        self.removed.append((name, domain_id))
+        return True
+
+
+def removal(monkeypatch, projects, *changes):
+    """Return the task that removes a project with these changes on record."""
+    monkeypatch.setattr(steps_context, "Projects", projects)
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
+    made.worker.driver = projects.driver()
+    made.worker.store.changed = changes
+    return made
+
+
+JANITOR = Change("c", "d", 1, ChangeType.JANITOR_MADE, {"name": "cleanup-janitor-d", "domain_id": "dom"})
+
+
+def test_the_janitor_is_deleted_with_the_project(monkeypatch):
+    projects = WithUsers()
+    made = removal(monkeypatch, projects, JANITOR, Change("e", "d", 2, ChangeType.PROJECT_DISABLED, {}))
+    assert done(made).outcome is Outcome.CLEAR
+    assert projects.removed == [("cleanup-janitor-d", "dom")]
+    assert made.worker.store.forgotten == [
+        ("janitor_made", "deleted the janitor, user cleanup-janitor-d"),
+        ("project_disabled", "project_disabled: gone with the project"),
+    ]
+
+
+def test_a_deletion_does_not_end_while_keystone_keeps_its_janitor(monkeypatch):
+    projects = WithUsers(ka_exceptions.ServiceUnavailable("later"))
+    made = removal(monkeypatch, projects, JANITOR)
+    with pytest.raises(ka_exceptions.ServiceUnavailable):
+        done(made)
+    assert made.worker.store.forgotten == []
+    projects.error = None
+    assert done(made).outcome is Outcome.CLEAR, "also if the project is gone meanwhile"
+    assert projects.removed == [("cleanup-janitor-d", "dom")]
