@@ -19,14 +19,14 @@ MUTATIONS = (
         f"{CMD}manage.py",
         "    if args.dry_run:\n        with connect(url) as connection:\n",
         "    if False:\n        with connect(url) as connection:\n",
-        tests("functional/test_retention"),
+        tests("functional/test_store/test_retention"),
     ),
     Mutation(
         "A purge ends after its first part",
         f"{CMD}manage.py",
         "        total.update(removed)\n",
         "        total.update(removed)\n        break\n",
-        tests("functional/test_retention"),
+        tests("functional/test_store/test_retention"),
     ),
     Mutation(
         "A plugin that breaks a rule passes the check",

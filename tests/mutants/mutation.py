@@ -31,7 +31,7 @@ class Mutation:
 
 
 def tests(names: str) -> tuple[str, ...]:
-    """Return paths of test files: ``"core/decide"`` is a unit test, ``"functional/test_store"`` a path below tests."""
+    """Return paths of test files: ``"core/decide"`` is a unit test, ``"functional/test_stop"`` a path below tests."""
     paths = (name.rpartition("/") for name in names.split())
     return tuple(
         f"tests/{room}/{name}.py" if name.startswith("test_") else f"tests/unit/{room}/test_{name}.py"

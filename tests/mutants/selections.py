@@ -226,20 +226,20 @@ MUTATIONS = (
         PLANS,
         "(Reason.PRESENT, Reason.NOT_SELECTED) if parts else (Reason.PRESENT,)",
         "(Reason.PRESENT,)",
-        tests("store/fencing_rules"),
+        tests("store/plans"),
     ),
     Mutation(
         "A plan has what it does not select",
         PLANS,
         "(Reason.PRESENT, Reason.NOT_SELECTED) if parts else (Reason.PRESENT,)",
         "(Reason.PRESENT, Reason.NOT_SELECTED)",
-        tests("store/fencing_rules"),
+        tests("store/plans"),
     ),
     Mutation(
         "A stored selection is read as everything",
         RECORDS,
         'Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING',
         "EVERYTHING",
-        tests("functional/test_store"),
+        tests("functional/test_store/test_deletions"),
     ),
 )

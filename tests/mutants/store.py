@@ -20,14 +20,14 @@ MUTATIONS = (
         STORE,
         "steps.claim, steps.renew, steps.release_claim",
         "steps.claim, steps.renew, steps.renew",
-        tests("functional/test_figures"),
+        tests("functional/test_store/test_statistics"),
     ),
     Mutation(
         "A page of leftovers begins with the last one of the page before",
         "cleanup_orchestrator/store/leftovers.py",
         "            query = query.where(t.leftovers.c.id > marker)\n        with",
         "            query = query.where(t.leftovers.c.id >= marker)\n        with",
-        tests("functional/test_leftovers_store"),
+        tests("functional/test_store/test_leftovers"),
     ),
     # -- the database
     Mutation(
@@ -85,21 +85,21 @@ MUTATIONS = (
         DELETES,
         "    if wanted is None or not (wanted or has_deletes):\n",
         "    wanted = wanted or ()\n    if not (wanted or has_deletes):\n",
-        tests("functional/test_deletes_store"),
+        tests("functional/test_store/test_deletes"),
     ),
     Mutation(
         "A type that is proven empty keeps its accepted deletes",
         DELETES,
         "wanted = () if result.outcome is Outcome.CLEAR else result.deletes",
         "wanted = result.deletes",
-        tests("functional/test_deletes_store"),
+        tests("functional/test_store/test_deletes"),
     ),
     Mutation(
         "The accepted deletes of another step are replaced",
         DELETES,
         "t.deletes.delete().where(t.deletes.c.step_id == step.id, t.deletes.c.resource_id.in_(some))",
         "t.deletes.delete().where(t.deletes.c.resource_id.in_(some))",
-        tests("functional/test_deletes_store"),
+        tests("functional/test_store/test_deletes"),
     ),
     # -- leftovers
     Mutation(
@@ -135,14 +135,14 @@ MUTATIONS = (
         LEFTOVERS,
         "if same is not None and _says(row, same):",
         "if same is not None:",
-        tests("functional/test_leftovers_store functional/test_store"),
+        tests("functional/test_store/test_leftovers"),
     ),
     Mutation(
         "A leftover that is gone stays on record",
         LEFTOVERS,
         "            stale.append(row.id)\n",
         "            pass\n",
-        tests("functional/test_leftovers_store functional/test_store"),
+        tests("functional/test_store/test_leftovers"),
     ),
     # -- orphans
     Mutation(
@@ -257,14 +257,14 @@ MUTATIONS = (
         SERVICES,
         "            if answer.document is not None:\n",
         "            if True:\n                answer = dataclasses.replace(answer, document=answer.document or {})\n",
-        tests("functional/test_protocol_store"),
+        tests("functional/test_store/test_protocol_services"),
     ),
     Mutation(
         "The answer of a service in one region counts for all regions",
         SERVICES,
         "mine = sa.and_(table.c.region == answer.region, table.c.service_type == answer.service_type)",
         "mine = table.c.service_type == answer.service_type",
-        tests("functional/test_protocol_store"),
+        tests("functional/test_store/test_protocol_services"),
     ),
     # -- the queue
     Mutation(
@@ -272,21 +272,21 @@ MUTATIONS = (
         QUEUE,
         '    sa.or_(_D.status_at > sa.bindparam("since"), _D.turn_at > sa.bindparam("since")),\n',
         '    sa.or_(sa.true(), _D.turn_at > sa.bindparam("since")),\n',
-        tests("functional/test_queue"),
+        tests("functional/test_store/test_queue"),
     ),
     Mutation(
         "Of one requester the newest deletion gets the next place",
         QUEUE,
         ".order_by(_D.created_at, _D.id).limit(sa.bindparam",
         ".order_by(_D.created_at.desc(), _D.id).limit(sa.bindparam",
-        tests("functional/test_queue"),
+        tests("functional/test_store/test_queue"),
     ),
     Mutation(
         "The latest turn of a requester does not count",
         QUEUE,
         "            found[domain, user] = dataclasses.replace(line, turn_at=at)\n",
         "            pass\n",
-        tests("functional/test_queue"),
+        tests("functional/test_store/test_queue"),
     ),
     # -- rows
     Mutation(
@@ -308,7 +308,7 @@ MUTATIONS = (
         RECORDS,
         'values["live_project_id"] = d.project_id if d.status in LIVE else None',
         'values["live_project_id"] = d.project_id',
-        tests("functional/test_figures store/records functional/test_store"),
+        tests("functional/test_store/test_statistics store/records functional/test_store/test_deletions"),
     ),
     # -- limits of requests
     Mutation(
@@ -331,20 +331,20 @@ MUTATIONS = (
         STATISTICS,
         "under_way = live & t.steps",
         "under_way = t.steps",
-        tests("functional/test_figures"),
+        tests("functional/test_store/test_statistics"),
     ),
     Mutation(
         "A condition that is over counts",
         STATISTICS,
         'any(x["type"] == type_ and x["status"] for x in conditions)',
         'any(x["type"] == type_ for x in conditions)',
-        tests("functional/test_figures"),
+        tests("functional/test_store/test_statistics"),
     ),
     Mutation(
         "The most overdue deletion is one that ended",
         STATISTICS,
         "sa.select(sa.func.min(t.deletions.c.wake_at)).where(live)",
         "sa.select(sa.func.min(t.deletions.c.wake_at))",
-        tests("functional/test_figures"),
+        tests("functional/test_store/test_statistics"),
     ),
 )

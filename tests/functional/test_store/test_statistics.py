@@ -4,18 +4,17 @@ import dataclasses
 import datetime
 import uuid
 
-import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator.core.deletion import Condition, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.step import StepKind, StepState
 from cleanup_orchestrator.store import Figures, tables
 from tests.support import stores
 from tests.unit import world
 
 
-def create(store, **values):
+def made(store, **values):
     """Record a deletion of another project."""
     return stores.create(store, project_id=uuid.uuid4().hex, **values)
 
@@ -24,7 +23,7 @@ def step(store, deletion, kind=StepKind.SURVEY):
     return next(s for s in store.steps(deletion.id) if s.kind is kind)
 
 
-def dispatched(store, deletion, kind=StepKind.SURVEY, ago=0):
+def waiting(store, deletion, kind=StepKind.SURVEY, ago=0):
     at = store.now() - datetime.timedelta(seconds=ago)
     one = step(store, deletion, kind)
     changed = dataclasses.replace(one, state=StepState.DISPATCHED, round=1, dispatched_at=at, attempt=1)
@@ -38,8 +37,8 @@ def test_an_empty_store_has_nothing(store):
 
 def test_figures_count_deletions_on_hold_liens_and_the_brake(store):
     held = Condition("on_hold", True, "lien", "held by lien l", world.T0)
-    create(store, status=Status.DELETING, conditions=(held,))
-    create(store, status=Status.DELETING, conditions=(dataclasses.replace(held, status=False),))
+    made(store, status=Status.DELETING, conditions=(held,))
+    made(store, status=Status.DELETING, conditions=(dataclasses.replace(held, status=False),))
     store.add_lien(Lien("l", "p", "ops", "x", store.now()))
     store.add_lien(Lien("gone", "p", "ops", "x", store.now(), expires_at=store.now()))
     store.set_brake(Brake(True, "x"))
@@ -50,14 +49,14 @@ def test_figures_count_deletions_on_hold_liens_and_the_brake(store):
 def test_figures(store):
     stalled = Condition("stalled", True, "no_progress", "blocked", world.T0)
     over = dataclasses.replace(stalled, status=False)
-    one = create(store, status=Status.DELETING, conditions=(stalled,))
-    two = create(store, status=Status.DELETING, conditions=(over,))
-    create(store, status=Status.DELETED)
-    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: no progress is expected
-    create(store, status=Status.DELETING, conditions=(dataclasses.replace(stalled, type="blocked"),))
-    dispatched(store, one, ago=30)
-    dispatched(store, one, StepKind.ACCESS, ago=10)
-    store.claim(dispatched(store, two, ago=3600), "w", 60)
+    one = made(store, status=Status.DELETING, conditions=(stalled,))
+    two = made(store, status=Status.DELETING, conditions=(over,))
+    made(store, status=Status.DELETED)
+    made(store, status=Status.FAILED, conditions=(stalled,))  # not live: no progress is expected
+    made(store, status=Status.DELETING, conditions=(dataclasses.replace(stalled, type="blocked"),))
+    waiting(store, one, ago=30)
+    waiting(store, one, StepKind.ACCESS, ago=10)
+    store.claim(waiting(store, two, ago=3600), "w", 60)
     late = store.now() - datetime.timedelta(seconds=100)
     before = store.get(two.id)
     store.save(before, dataclasses.replace(before, wake_at=late))
@@ -70,8 +69,8 @@ def test_figures(store):
 
 
 def test_an_ended_deletion_is_not_overdue_and_its_steps_do_not_wait(store):
-    done = create(store, status=Status.DELETING)
-    dispatched(store, done, ago=1000)
+    done = made(store, status=Status.DELETING)
+    waiting(store, done, ago=1000)
     before = store.get(done.id)
     store.save(before, dataclasses.replace(before, status=Status.CANCELLED))
     found = store.figures()
@@ -80,56 +79,13 @@ def test_an_ended_deletion_is_not_overdue_and_its_steps_do_not_wait(store):
 
 def test_figures_read_the_past_only_for_the_count_by_status(store):
     """With a hundred thousand ended deletions a scrape must not read their steps."""
-    create(store)
+    made(store)
     statements = []
     sa.event.listen(store.database.engine, "before_cursor_execute", lambda c, cur, sql, *_: statements.append(sql))
     store.figures()
     asked = [sql for sql in statements if "FROM deletions" in sql or "FROM steps" in sql]
     assert len(asked) == 4
     assert sum("live_project_id IS NOT NULL" in sql for sql in asked) == 3
-
-
-def test_a_step_with_a_released_claim_can_be_claimed_at_once(store):
-    deletion = create(store)
-    id_ = dispatched(store, deletion, StepKind.DRAIN, ago=1000)
-    _, mine = store.claim(id_, "one", 300)
-    assert store.may_write(mine)
-    assert store.release_claim(mine)
-    given = step(store, deletion, StepKind.DRAIN)
-    assert (given.state, given.lease_until, given.fencing_token) == (StepState.DISPATCHED, None, 1)
-    assert given.dispatched_at > store.now() - datetime.timedelta(seconds=60), "its cast is not overdue"
-    assert not store.may_write(mine)
-    assert not store.renew(mine, 300)
-    assert not store.finish(mine, StepResult(Outcome.CLEAR))
-    _, theirs = store.claim(id_, "two", 300)
-    assert theirs.fencing_token == 2
-    assert store.may_write(theirs)
-    assert not store.may_write(mine)
-
-
-def test_only_the_claimant_releases_a_claim_and_only_once(store):
-    deletion = create(store)
-    id_ = dispatched(store, deletion)
-    _, mine = store.claim(id_, "one", 300)
-    assert store.release_claim(mine)
-    assert not store.release_claim(mine)
-    _, theirs = store.claim(id_, "two", 300)
-    assert not store.release_claim(mine)
-    assert step(store, deletion).worker == "two"
-    assert store.finish(theirs, StepResult(Outcome.CLEAR))
-    assert not store.release_claim(theirs)
-    assert step(store, deletion).state is StepState.DONE
-
-
-def test_an_engine_that_decided_on_an_old_step_gets_a_conflict(store):
-    """The version grows, as with every write of a step."""
-    deletion = create(store)
-    _, mine = store.claim(dispatched(store, deletion), "one", 300)
-    seen = step(store, deletion)
-    assert store.release_claim(mine)
-    d = store.get(deletion.id)
-    with pytest.raises(Exception, match="changed meanwhile"):
-        store.save(d, d, [dataclasses.replace(seen, state=StepState.DISPATCHED)])
 
 
 def test_the_tables_are_as_the_figures_need_them():

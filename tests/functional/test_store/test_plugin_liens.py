@@ -1,134 +1,17 @@
-"""Liens and the brake on every kind of database: they hold from the commit on, and do not hold undo steps."""
+"""Liens of plugins in the store, on every kind of database."""
 
-import concurrent.futures
 import dataclasses
-import datetime
 import types
-import uuid
 
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import HoldOptions
-from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.store import Conflict, NotFound, Page
+from cleanup_orchestrator.store import Conflict
+from tests.functional.test_store.test_liens import protect
 from tests.support.stores import claimed, create
 
-SECOND = datetime.timedelta(seconds=1)
-
-
-def protect(store, project_id="p", seconds=None, **values):
-    until = None if seconds is None else store.now() + seconds * SECOND
-    return store.add_lien(Lien(str(uuid.uuid4()), project_id, "billing", "ünïcødé 🗑", store.now(), until, **values))
-
-
-def test_what_is_written_is_read(store):
-    made = protect(store, seconds=3600, user_id="u", user_name="alice", request_id="req-1")
-    read, now = store.lien(made.id)
-    assert read == made and read.in_force(now)
-    with pytest.raises(NotFound):
-        store.lien("11111111-2222-3333-4444-555555555555")
-    pulled = store.set_brake(Brake(True, "ünïcødé 🗑", None, "u", "alice", "req-1"))
-    assert store.brake() == pulled and pulled.since is not None
-
-
-def test_only_unexpired_liens_are_in_force(store):
-    holds, ended = protect(store), protect(store, seconds=-1)
-    removed, other = protect(store), protect(store, "q", seconds=3600)
-    store.remove_lien(removed.id, "u")
-    assert [one.id for one in store.liens_in_force(["p"])] == [holds.id]
-    assert {one.id for one in store.liens_in_force(["p", "q", "r"])} == {holds.id, other.id}
-    assert store.liens_in_force([]) == ()
-    found = lambda **how: {one.id for one in store.liens(Page(10), **how)[0]}  # noqa: E731
-    assert found(in_force=True) == {holds.id, other.id}
-    assert found(in_force=False) == {ended.id, removed.id}
-    assert found(in_force=True, project_id="q") == {other.id}
-    assert len(found()) == 4
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "held"),
-    [
-        (StepKind.DRAIN, {"status": Status.DRAINING}, True),
-        (StepKind.CLOSE, {"status": Status.VERIFYING}, True),
-        (StepKind.REMOVE, {"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, True),
-        (StepKind.ACCESS, {"status": Status.INVENTORY}, False),
-        (StepKind.RELEASE, {"status": Status.CANCELLING}, False),
-    ],
-)
-@pytest.mark.parametrize("hold", ["lien", "brake", "window"])
-def test_from_the_commit_on_nothing_is_locked_or_deleted(store, kind, values, held, hold):
-    step = claimed(store, create(store), kind, **values)
-    begin, end = (store.now() + datetime.timedelta(hours=hours) for hours in (2, 3))
-    shut = HoldOptions(Windows.of([f"{begin:%H:%M}-{end:%H:%M}"], "UTC"))
-    assert store.may_write(step)
-    options = (shut,) if hold == "window" else ()
-    if hold == "lien":
-        protect(store, "another")
-        assert store.may_write(step), "a lien is about one project"
-        made = protect(store)
-    elif hold == "brake":
-        store.set_brake(Brake(True, "x"))
-    assert store.may_write(step, *options) is not held
-    if hold == "lien":
-        store.remove_lien(made.id, "u")
-    elif hold == "brake":
-        store.set_brake(Brake(False))
-    assert store.may_write(step)
-
-
-def test_an_expired_lien_puts_nothing_on_hold(store):
-    step = claimed(store, create(store))
-    protect(store, seconds=-1)
-    assert store.may_write(step)
-    record, _steps, _now = store.load(step.deletion_id)
-    assert (record.has_holds, record.liens, record.brake) == (True, (), None)
-
-
-def test_an_undone_change_is_marked_also_on_hold(store):
-    """After the removal of a project its changes are marked as undone, which is no write to the cloud."""
-    step = claimed(store, create(store))
-    change = store.record_intent(step, "project_disabled", {})
-    protect(store)
-    assert store.record_intent(step, "project_fenced", {}) is None
-    assert store.undone(step, change, Event("drain.undone", "x"))
-    assert store.changes(step.deletion_id) == ()
-
-
-def test_a_loaded_deletion_has_its_liens_and_the_brake(store):
-    record = create(store)
-    lien = protect(store)
-    protect(store, "another")
-    store.set_brake(Brake(True, "x"))
-    loaded, _steps, _now = store.load(record.id)
-    assert loaded.liens == (lien,) and loaded.brake == store.brake()
-    saved = store.save(loaded, dataclasses.replace(loaded, message="m"))
-    assert store.get(record.id).message == saved.message, "and what is derived is not written"
-
-
-def test_the_brake_makes_every_live_deletion_due(store):
-    records = [create(store, project_id=f"p{n}") for n in range(3)]
-    for record in records:
-        read = store.get(record.id)
-        store.save(read, dataclasses.replace(read, wake_at=store.now() + 3600 * SECOND))
-    assert store.due() == []
-    for on in (True, False):
-        store.set_brake(Brake(on, "x"))
-        assert set(store.due()) == {record.id for record in records}
-
-
-def test_simultaneous_changes_of_the_brake_make_one_change(store):
-    with concurrent.futures.ThreadPoolExecutor(6) as threads:
-        for on in (True, False, True):
-            found = set(threads.map(lambda n, on=on: store.set_brake(Brake(on, str(n))), range(6)))
-            assert len(found) == 1 and found == {store.brake()}
-
-
-# --------------------------------------------------------------------------------------------- liens of plugins
 USED = StepResult(
     Outcome.LEFTOVERS, "protected", leftovers=(Leftover("1", "one", Reason.PROTECTED, "shared with q"),), in_use="1"
 )

@@ -1,0 +1,165 @@
+"""The store on every kind of database: what each writer writes, and what is refused."""
+
+import concurrent.futures
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import Condition, Mode, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.queue import EMPTY_QUEUE
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
+from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page
+from tests.support.stores import create, dispatched
+from tests.unit.world import T0
+
+
+def test_what_is_written_is_read(store):
+    record = create(store, member_ids=("u1", "u2"), message="ünïcødé 🗑")
+    read, steps, now = store.load(record.id)
+    assert dataclasses.replace(read, queue=EMPTY_QUEUE) == record
+    assert sorted(s.kind for s in steps) == sorted(TASKS)
+    assert abs(now - datetime.datetime.now(datetime.UTC).replace(tzinfo=None)) < datetime.timedelta(minutes=5)
+
+
+def test_one_live_deletion_a_project(store):
+    first = create(store)
+    with pytest.raises(AlreadyUnderWay) as caught:
+        create(store)
+    assert caught.value.existing.id == first.id
+    create(store, project_id="another")
+    ended = move(
+        move(first, Status.CANCELLING, By.USER, first.created_at, "x"),
+        Status.CANCELLED,
+        By.ENGINE,
+        first.created_at,
+        "x",
+    )
+    store.save(first, ended)
+    assert create(store).id != first.id
+
+
+def test_of_many_simultaneous_requests_one_makes_the_record(store):
+    def ask(_):
+        try:
+            return create(store).id
+        except AlreadyUnderWay as error:
+            return error.existing.id
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(16)))) == 1
+    assert len(store.list(Page(10))) == 1
+
+
+def test_a_write_based_on_an_old_version_conflicts(store):
+    record = create(store)
+    store.save(record, dataclasses.replace(record, message="first"))
+    with pytest.raises(Conflict):
+        store.save(record, dataclasses.replace(record, message="second"), events=[Event("x", "y")])
+    assert store.get(record.id).message == "first"
+    assert [e.event.type for e in store.events(record.id, 10)] == ["deletion.accepted"]
+
+
+@pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "\x1b[2J", "🗑", "'; --", "x" * 9000])
+def test_a_name_of_any_kind_is_kept_somehow(store, name):
+    record = create(store)
+    _, held = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)
+    assert store.append_events(held, Event("resource.deleting", name, "w", {"resources": [{"id": name, "name": name}]}))
+    left = Leftover(name, name, Reason.IN_USE, name, ({"id": name},))
+    assert store.finish(held, StepResult(Outcome.LEFTOVERS, "in_use", name, leftovers=(left,), deleted=((name, name),)))
+    (row,) = store.leftovers(record.id, 10)
+    assert len(row.leftover.name) == min(len(name), 512)
+    assert store.events(record.id, 10)[-1].event.data["resources"][0]["name"] in (name, row.leftover.message)
+
+
+def test_what_is_due_is_found_and_what_rests_is_not(store):
+    live = create(store, project_id="live")
+    resting = create(store, project_id="resting")
+    store.save(resting, move(resting, Status.FAILED, By.ENGINE, resting.created_at, "x"))
+    later = create(store, project_id="later")
+    store.save(later, dataclasses.replace(later, wake_at=store.now() + datetime.timedelta(hours=1)))
+    assert store.due() == [live.id]
+
+
+def test_pages_walk_over_everything_once(store):
+    ids = [create(store, project_id=f"p{i}", project_name=f"n{i % 3}").id for i in range(10)]
+    for sort in ((("created_at", "desc"),), (("project_name", "asc"), ("created_at", "desc")), (("status", "desc"),)):
+        seen, marker = [], None
+        while page := store.list(Page(3, marker, sort)):
+            seen += [d.id for d in page]
+            marker = page[-1].id
+        assert sorted(seen) == sorted(ids)
+    with pytest.raises(NotFound):
+        store.list(Page(3, "nowhere"))
+
+
+def test_deletions_that_need_attention_are_found(store):
+    stalled = Condition("stalled", True, "no_progress", "…", datetime.datetime(2026, 11, 21))
+    asking = {
+        "stalled": create(store, project_id="stalled", status=Status.DELETING, conditions=(stalled,)).id,
+        "failed": create(store, project_id="failed", status=Status.FAILED).id,
+        "leftovers": create(store, project_id="leftovers", status=Status.LEFTOVERS).id,
+    }
+    going = dataclasses.replace(stalled, status=False)
+    create(store, project_id="going on", status=Status.DELETING, conditions=(going,))
+    create(store, project_id="dry", status=Status.FAILED, dry_run=True)
+    before = create(store, project_id="seen to", status=Status.LEFTOVERS)
+    while store.now() == before.created_at:  # SQLite's clock counts milliseconds
+        pass
+    create(store, project_id="seen to", status=Status.DELETED)
+    create(store, project_id="failed", status=Status.PLANNED, dry_run=True)
+    found = {d.id: d.attention for d in store.list(Page(100), attention=True)}
+    assert found == {id_: why for why, id_ in asking.items()}
+    others = {d.id for d in store.list(Page(100), attention=False)}
+    assert others == {d.id for d in store.list(Page(100))} - found.keys()
+
+
+def test_a_child_asks_for_a_person_until_its_project_has_a_later_deletion(store):
+    parent = create(store, include_subtree=True)
+    blocked = Condition("blocked", True, "person_needed", "…", datetime.datetime(2026, 11, 21))
+    below = {"parent_deletion_id": parent.id}
+    create(store, project_id="c1", status=Status.DELETING, conditions=(blocked,), **below)
+    failed = create(store, project_id="c2", status=Status.FAILED, **below)
+    create(store, project_id="c3", status=Status.CANCELLED, **below)
+    asking = {"c1": "blocked", "c2": "failed", "c3": ""}
+    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking
+    while store.now() == failed.created_at:  # SQLite's clock counts milliseconds
+        pass
+    create(store, project_id="c2", status=Status.DELETING)
+    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking | {"c2": ""}
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        EVERYTHING,
+        Selection(services=("network", "block-storage")),
+        Selection(types=("compute.server",), tags=("ünïcødé 🗑", "a,b", "'\"%_\\")),
+        Selection(created_before=datetime.datetime(2026, 11, 1, 2, 3, 4, 5)),
+    ],
+)
+def test_a_selection_is_read_as_it_was_written(store, selection):
+    record = create(store, mode=Mode.EMPTY, selection=selection)
+    assert record.selection == selection
+    assert store.get(record.id).selection == selection
+    assert store.load(record.id)[0].selection == selection
+    assert store.list(Page(10))[0].selection == selection
+    ended = store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    assert store.get(record.id).selection == ended.selection == selection
+    again = store.save(ended, move(ended, Status.ACCEPTED, By.USER, T0, "retry"))
+    assert (again.attempt, store.get(record.id).selection) == (2, selection)
+
+
+def test_an_emptied_project_counts_as_a_cascade_of_the_day_and_frees_its_project(store):
+    first = create(store, mode=Mode.EMPTY, user_id="u")
+    store.save(first, dataclasses.replace(first, status=Status.EMPTIED))
+    second = create(store, user_id="u")
+    assert store.load(second.id)[0].cascades_before == 1
+    assert store.live(first.project_id).id == second.id
