@@ -69,7 +69,7 @@ MUTATIONS = (
         f"{VOLUMES}backups.py",
         "check_scope(connection, project)\n    without_base",
         "without_base",
-        tests("plugins/block_storage plugins/owner_checks"),
+        tests("plugins/block_storage plugins/network"),
     ),
     Mutation(
         "A volume is forced off the server that has it",
@@ -208,7 +208,7 @@ MUTATIONS = (
         f"{PLUGINS}key_manager/needs.py",
         "if unknown or resource.id in held:\n                return unknown",
         "if resource.id in held:\n                return None",
-        tests("plugins/stale_resets"),
+        tests("plugins/key_manager"),
     ),
     Mutation(
         "The load balancers that are left need no certificate if Octavia does not show them",
@@ -230,7 +230,7 @@ MUTATIONS = (
         f"{PLUGINS}load_balancer.py",
         'if status.startswith("PENDING_"):',
         'if status == "PENDING_CREATE":',
-        tests("plugins/service_plugins"),
+        tests("plugins/shared_file_system"),
     ),
     # -------------------------------------------------------------------------------------------------------- Zaqar
     Mutation(
@@ -296,14 +296,14 @@ MUTATIONS = (
         f"{NETWORK}trunks.py",
         'and server_blocker(connection, port["device_id"]) is None',
         'and server_blocker(connection, port["device_id"]) is not None',
-        tests("plugins/stale_resets"),
+        tests("plugins/network"),
     ),
     Mutation(
         "The port of another project loses its host for a trunk",
         f"{NETWORK}trunks.py",
         "if owner_of(port) != project.id:\n        return False",
         "if not owner_of(port):\n        return False",
-        tests("plugins/stale_resets"),
+        tests("plugins/network"),
     ),
     # ------------------------------------------------------------------------------------------------------- Tacker
     Mutation(
@@ -326,28 +326,28 @@ MUTATIONS = (
         f"{SWIFT}accounts.py",
         "raise UnreadableName(UNREADABLE) from error\n        raise\n    names",
         "raise UnreadableName(UNREADABLE) from error\n        headers = None\n    names",
-        tests("plugins/service_plugins"),
+        tests("plugins/shared_file_system"),
     ),
     Mutation(
         "An account that Swift does not show has no containers",
         f"{SWIFT}containers.py",
         "if error.status_code != 410:  # Gone",
         "if error.status_code not in (403, 410):  # Gone",
-        tests("plugins/service_plugins"),
+        tests("plugins/shared_file_system"),
     ),
     Mutation(
         "What a bulk delete refuses counts as deleted",
         f"{SWIFT}containers.py",
         "for name, code in errors:\n            self.fail(name, code)",
         "for name, code in errors[:0]:\n            self.fail(name, code)",
-        tests("plugins/service_plugins plugins/unreadable_names"),
+        tests("plugins/shared_file_system plugins/object_store"),
     ),
     Mutation(
         "A container is emptied while others can write into it without a token",
         f"{SWIFT}containers.py",
         'for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_WRITE_HEADERS):',
         'for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To"):',
-        tests("plugins/literal_calls plugins/service_plugins"),
+        tests("plugins/literal_calls plugins/shared_file_system"),
     ),
     # --------------------------------------------------------------------------------------------------------- Heat
     Mutation(
@@ -383,7 +383,7 @@ MUTATIONS = (
         f"{HEAT}stacks.py",
         'here = [row for row in trusts if row.get("project_id") == project.id]',
         'here = [row for row in trusts if row.get("project_id")]',
-        tests("plugins/owner_checks"),
+        tests("plugins/network"),
     ),
     # ------------------------------------------------------------------------------------- CloudKitty and Blazar
     Mutation(
@@ -413,14 +413,14 @@ MUTATIONS = (
         f"{PLUGINS}registry.py",
         'raise InvalidPlugin(f"plugin {entry_point.name} does not load: {error}") from error',
         "return",
-        tests("plugins/contract_versions"),
+        tests("plugins/contract"),
     ),
     Mutation(
         "A type may wait for a type that does not exist",
         f"{PLUGINS}registry.py",
         "if before not in known and (other in self.services or not official.is_official(other)):",
         "if before not in known and not official.is_official(other):",
-        tests("plugins/conformance plugins/order"),
+        tests("plugins/conformance plugins/registry"),
     ),
     Mutation(
         "A misspelt type in an option is protected, without any error",
@@ -434,7 +434,7 @@ MUTATIONS = (
         f"{PLUGINS}registry.py",
         "edges |= ordinary - {name}",
         "edges |= set()",
-        tests("plugins/order"),
+        tests("plugins/registry"),
     ),
     # ------------------------------------------------------------------------------------------------------- Manila
     Mutation(
@@ -442,14 +442,14 @@ MUTATIONS = (
         f"{SHARES}common.py",
         'if "error" in status and status != "error":',
         'if status not in ("available", "error"):',
-        tests("plugins/service_plugins"),
+        tests("plugins/shared_file_system"),
     ),
     Mutation(
         "A share group is deleted by force with the snapshots in it",
         f"{SHARES}groups.py",
         "refuse(_members(connection, project, group))\n    _force_group",
         "_force_group",
-        tests("plugins/service_plugins"),
+        tests("plugins/shared_file_system"),
     ),
     Mutation(
         "The last subnet of a share network is deleted before it",
@@ -463,14 +463,14 @@ MUTATIONS = (
         f"{SHARES}migrations.py",
         "lost = all(is_past(",
         "lost = any(is_past(",
-        tests("plugins/stale_resets plugins/stale_states"),
+        tests("plugins/shared_file_system plugins/stale_states"),
     ),
     Mutation(
         "The offer of a share to another project is taken back silently",
         f"{SHARES}migrations.py",
         'refuse(verdict_naming(project, "it is offered by", owners))',
         "owners.clear()",
-        tests("plugins/stale_resets plugins/stale_states"),
+        tests("plugins/shared_file_system plugins/stale_states"),
     ),
     # ------------------------------------------------------------------------------------------------------ Mistral
     Mutation(

@@ -15,7 +15,7 @@ IDENTITY = f"{PLUGINS}identity.py"
 SWIFT = f"{PLUGINS}object_store/"
 MAGNUM = f"{PLUGINS}container_infrastructure_management.py"
 
-OWNERS = tests("plugins/owner_checks")
+OWNERS = tests("plugins/network")
 PORT_USES = tests("plugins/port_uses")
 USES = tests("plugins/uses")
 
@@ -475,7 +475,7 @@ MUTATIONS = (
         IMAGE,
         "    if not project.gone:\n        return\n    current",
         "    if True:\n        return\n    current",
-        tests("plugins/owner_checks"),
+        tests("plugins/network"),
     ),
     Mutation(
         "Deployments of other projects' configs are listed",
@@ -631,13 +631,13 @@ MUTATIONS = (
         f"{PLUGINS}values.py",
         "return found if number >= 0 and found <= MOST_BYTES else None",
         "return found if number >= 0 else None",
-        tests("plugins/size"),
+        tests("plugins/values"),
     ),
     Mutation(
         "A size that cannot be read makes the list of its type unknown",
         f"{PLUGINS}contract.py",
         "        except Exception:\n            return None",
         "        except KeyError:\n            return None",
-        tests("worker/deleting plugins/size"),
+        tests("worker/deleting plugins/values"),
     ),
 )

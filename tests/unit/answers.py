@@ -11,7 +11,7 @@ from typing import Any
 import requests
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, Verdict
 
 #: (method, path, query, body) to (status, body); a body that is a string is no JSON.
 Answer = Callable[[str, str, dict[str, Any], Any], tuple[int, Any]]
@@ -61,3 +61,27 @@ def connection(scope: str = "own", **services: Answer) -> types.SimpleNamespace:
 def project(id_: str = "p", members: tuple[str, ...] = (), **options: Any) -> ProjectDefinition:
     """The project under deletion."""
     return ProjectDefinition(id_, "P", "default", "RegionOne", member_ids=members, options=options)
+
+
+def resource(id_: str = "1", owner: str = "p", **row: Any) -> Resource:
+    """A resource as listed, with its row."""
+    return Resource(id_, f"n-{id_}", owner, {"id": id_, "project_id": owner, **row})
+
+
+def ids(rows: list[dict[str, Any]]) -> list[Any]:
+    """The ids of rows."""
+    return [row["id"] for row in rows]
+
+
+def listing(module: types.ModuleType, name: str) -> Any:
+    """The list of a type of a plugin."""
+    return next(type_.list for type_ in module.SERVICE.types if type_.name == name)
+
+
+def refusal(hook: Callable[..., Any], *args: Any) -> Verdict | None:
+    """Return the verdict with which a hook refuses, ``None`` if it does not."""
+    try:
+        hook(*args)
+    except Refused as refused:
+        return refused.verdict
+    return None

@@ -1,15 +1,22 @@
 """What Cinder's answers are taken for, and out of which states things are got."""
 
+from __future__ import annotations
+
+import dataclasses
 import datetime
 
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import block_storage
-from cleanup_orchestrator.plugins.base import Refused, Resource
+from cleanup_orchestrator.plugins.base import Refused, Resource, exceptions
+from cleanup_orchestrator.plugins.block_storage import groups, volumes
 from tests.support.sweeps import before_delete, inventory
-from tests.unit.answers import connection, project
+from tests.unit.answers import connection, project, resource
+from tests.unit.plugins.test_key_manager import lists
+from tests.unit.plugins.test_orchestration import of_gone
 
 OWNER = "os-vol-tenant-attr:tenant_id"
 SNAPSHOT_OWNER = "os-extended-snapshot-attributes:project_id"
@@ -468,3 +475,144 @@ def test_by_force_neither_the_base_of_other_backups_goes_nor_the_snapshot_of_a_g
     with pytest.raises(Refused, match="is deleted with"):
         TYPES["snapshot"].force(made, project(), member)
     assert made.block_storage.writes() == []
+
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+def cinder_of(**rows):
+    """Cinder: rows by collection, and volumes by id."""
+
+    def answer(method, path, query, body):
+        parts = path.strip("/").split("/")
+        if parts[0] == "volumes" and len(parts) == 2 and parts[1] != "detail":
+            return 200, {"volume": next(v for v in rows["volumes"] if v["id"] == parts[1])}
+        key = {"types": "volume_types"}.get(parts[0], parts[0])
+        if parts[-1] == "os-volume-type-access":
+            key = "volume_type_access"
+        return 200, {key: [] if "marker" in query or query.get("offset") else rows.get(key, [])}
+
+    return connection(scope=OURS, block_storage=answer, compute=lambda *_: (404, {}))
+
+
+def volume_of(id_, owner, **row):
+    return {"id": id_, "os-vol-tenant-attr:tenant_id": owner, "attachments": [], **row}
+
+
+def test_an_attachment_is_its_volumes_owners():
+    rows = [{"id": "a1", "volume_id": "v1"}, {"id": "a2", "volume_id": "v2"}]
+    cloud = cinder_of(volumes=[volume_of("v1", OURS), volume_of("v2", THEIRS)], attachments=rows)
+    found = {row["id"]: row["project_id"] for row in block_storage.volumes.list_attachments(cloud, PROJECT)}
+    assert found == {"a1": OURS, "a2": THEIRS}
+
+
+def test_a_group_with_a_volume_of_another_project_stays():
+    mine, theirs = volume_of("v1", OURS, group_id="1"), volume_of("v2", THEIRS, group_id="1")
+    group = resource(status="available")
+    type_ = block_storage.groups.GROUP
+    assert before_delete(type_, cinder_of(volumes=[mine]), PROJECT, group) is None
+    verdict = before_delete(type_, cinder_of(volumes=[mine, theirs]), PROJECT, group)
+    assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["v2"])
+
+
+def test_a_list_that_rests_on_its_token_takes_a_token_of_the_project():
+    block_storage.common.check_scope(connection(scope=OURS), PROJECT)
+    with pytest.raises(BadAnswer, match="scoped into project them"):
+        block_storage.common.check_scope(connection(scope=THEIRS), PROJECT)
+
+
+def test_volume_type_access_is_the_projects():
+    access = [{"volume_type_id": "t", "project_id": who} for who in (THEIRS, OURS)]
+    cloud = cinder_of(volume_types=[{"id": "t", "name": "t"}], volume_type_access=access)
+    assert [row["project_id"] for row in block_storage.settings.list_type_access(cloud, PROJECT)] == [OURS]
+
+
+DEAD = dataclasses.replace(project("dead"), gone=True)
+
+
+def old_cinder(filtered=True, old=(), new=(), snapshots=()):
+    """Cinder: ids of old groups, of new ones, of the group snapshots of snapshots; the old list shows both kinds."""
+
+    def answer(method, path, query, body):
+        if path.startswith("/os-quota-sets"):
+            return 200, {"quota_set": {}}
+        key = path.split("/")[1]
+        owner = {"os-extended-snapshot-attributes:project_id": "dead"}
+        rows = {
+            "consistencygroups": [{"id": i} for i in (*old, *new)],
+            "groups": [{"id": i} for i in new],
+            "group_snapshots": [{"id": i} for i in new],
+            "snapshots": [{"id": f"of {i}", "group_snapshot_id": i, **owner} for i in snapshots],
+        }[key]
+        if query.get("marker") or (filtered and query.get("project_id") not in (None, "dead")):
+            rows = []
+        return 200, {key: rows}
+
+    return connection(block_storage=answer)
+
+
+def test_old_consistency_groups_are_listed_by_the_filter_alone():
+    sweep = inventory(of_gone(block_storage)["consistency_group"], old_cinder(old=["a"], new=["b"]), DEAD)
+    assert [one.id for one in sweep.leftovers] == ["a"]
+    blind = inventory(of_gone(block_storage)["consistency_group"], old_cinder(filtered=False, old=["a"]), DEAD)
+    assert (blind.outcome, blind.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+def test_old_group_snapshots_are_found_by_their_snapshots():
+    listed = inventory(
+        of_gone(block_storage)["consistency_group_snapshot"], old_cinder(new=["b"], snapshots=["a", "b", "a"]), DEAD
+    )
+    assert [one.id for one in listed.leftovers] == ["a"]
+
+
+BAD_REQUEST = exceptions.BadRequestException("Volume in group g is attached")
+MEMBER = {"id": "v", "group_id": "g", OWNER: "p", "status": "available"}
+ATTACHED = {"id": "a", "volume_id": "v", "instance": None}
+SNAPSHOT = {"id": "s", "volume_id": "v", "os-extended-snapshot-attributes:project_id": "q"}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "error", "again"),
+    [
+        ({"volumes": [MEMBER]}, BAD_REQUEST, True),
+        ({"volumes": [MEMBER]}, exceptions.ConflictException("no"), False),
+        ({"volumes": []}, BAD_REQUEST, False),
+        ({"volumes": [MEMBER], "attachments": [ATTACHED]}, BAD_REQUEST, False),
+        ({"volumes": [MEMBER], "snapshots": [SNAPSHOT]}, BAD_REQUEST, False),
+        ({"volumes": [MEMBER, {**MEMBER, "id": "w", OWNER: "q"}]}, BAD_REQUEST, False),
+        ({"volumes": [{**MEMBER, "group_id": "other"}]}, BAD_REQUEST, False),
+    ],
+    ids=["stale", "another error", "no volume", "an attachment", "a snapshot", "another's volume", "another group's"],
+)
+def test_a_group_is_detached_only_if_nothing_is_attached(cloud, error, again):
+    made = connection(block_storage=lists(**cloud))
+    group = Resource("g", "", "p", {"id": "g", "status": "available"})
+    assert groups.detach_stale(made, made, project(), group, error) is again
+    reset = [("POST", "/volumes/v/action", {"os-reset_status": {"attach_status": "detached"}})]
+    assert made.block_storage.writes() == (reset if again else [])
+
+
+OWN = {"host": "h@b", "state": "down"}
+
+
+@pytest.mark.parametrize(
+    ("services", "able"),
+    [
+        ([OWN], False),
+        ([], False),
+        ([{**OWN, "state": "up"}], True),
+        ([OWN, {"host": "other@b", "state": "up"}], False),
+        ([{**OWN, "cluster": "c"}, {"host": "other@b", "state": "up", "cluster": "c"}], True),
+        ([{**OWN, "cluster": "c"}, {"host": "other@b", "state": "up", "cluster": "d"}], False),
+    ],
+)
+def test_a_volume_whose_host_is_gone_is_not_reset_again_and_again(services, able):
+    made = connection(block_storage=lambda *_: (200, {"services": services}))
+    row = {"os-vol-host-attr:host": "h@b#p"}
+    if able:
+        volumes._refuse_without_host(made, project(), row)
+        return
+    with pytest.raises(Refused, match="--currenthost h@b#p") as refused:
+        volumes._refuse_without_host(made, project(), row)
+    assert refused.value.verdict.reason is Reason.UNREACHABLE

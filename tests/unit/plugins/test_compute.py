@@ -1,5 +1,8 @@
 """What Nova's answers are taken for."""
 
+from __future__ import annotations
+
+import dataclasses
 import datetime
 import types
 
@@ -13,7 +16,8 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.base import Refused, Resource
 from tests.support.sweeps import inventory
-from tests.unit.answers import connection, project
+from tests.unit.answers import connection, ids, project
+from tests.unit.plugins.test_orchestration import of_gone
 
 TASK = "OS-EXT-STS:task_state"
 TYPES = {type_.name: type_ for type_ in compute.SERVICE.types}
@@ -275,3 +279,78 @@ def test_by_force_a_server_is_reset_and_deleted_in_every_state():
     cloud = nova(None)
     TYPES["server"].force(cloud, project(), listed)
     assert cloud.compute.writes() == [RESET, FORCE]
+
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+def test_servers_out_of_reach_are_read_from_a_list_of_the_project_alone():
+    answer = lambda *_: (200, {"servers": [{"id": "s", "status": "UNKNOWN"}]})  # noqa: E731
+    assert ids(compute.servers.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
+    with pytest.raises(BadAnswer, match="scoped into project them"):
+        list(compute.servers.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
+
+
+@pytest.mark.parametrize(("owner", "ours"), [(OURS, True), ("", True), (THEIRS, False)])
+def test_a_list_of_servers_with_one_of_another_project_is_no_answer(owner, ours):
+    """Nova ignores filters that its policy does not allow; one without an owner is protected by the sweep."""
+
+    def answer(method, path, query, body):
+        return 200, {"servers": [] if query.get("soft_deleted") else [{"id": "s", "tenant_id": owner}]}
+
+    cloud = connection(compute=answer)
+    if ours:
+        assert ids(compute.servers.list_servers(cloud, PROJECT)) == ["s"]
+        return
+    with pytest.raises(BadAnswer, match="listed one of another project"):
+        list(compute.servers.list_servers(cloud, PROJECT))
+
+
+def test_flavor_access_is_the_projects():
+    def answer(method, path, query, body):
+        if path == "/flavors":
+            return 200, {"flavors": [{"id": "f", "name": "f"}]}
+        return 200, {"flavor_access": [{"flavor_id": "f", "tenant_id": who} for who in (THEIRS, OURS)]}
+
+    found = list(compute.settings.list_flavor_access(connection(compute=answer), PROJECT))
+    assert [row["tenant_id"] for row in found] == [OURS]
+
+
+DEAD = dataclasses.replace(project("dead"), gone=True)
+
+
+def nova_out_of_reach(servers, cut=False):
+    """Nova: ids to owners of the servers in a cell that does not answer."""
+
+    def answer(method, path, query, body):
+        if path == "/servers":
+            assert query == {"all_tenants": "1"}, "with any other filter Nova leaves them out"
+            rows = [{"id": identity, "status": "UNKNOWN"} for identity in servers] + [{"id": "up", "name": "up"}]
+            return 200, {"servers": rows, **({"servers_links": [{"rel": "next"}]} if cut else {})}
+        return 200, {"server": {"id": path.rpartition("/")[2], "tenant_id": servers[path.rpartition("/")[2]]}}
+
+    return connection(compute=answer)
+
+
+@pytest.mark.parametrize(("servers", "found"), [({}, 0), ({"a": "alive"}, 0), ({"a": "alive", "b": "dead"}, 1)])
+def test_servers_out_of_reach_are_distinguished_by_owner(servers, found):
+    sweep = inventory(of_gone(compute)["unreachable_server"], nova_out_of_reach(servers), DEAD)
+    assert (sweep.found, sweep.outcome) == (found, Outcome.LEFTOVERS if found else Outcome.CLEAR)
+
+
+def test_a_list_of_servers_that_is_cut_short_says_nothing():
+    sweep = inventory(of_gone(compute)["unreachable_server"], nova_out_of_reach({}, cut=True), DEAD)
+    assert (sweep.outcome, sweep.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
+    assert "max_limit" in sweep.message
+
+
+@pytest.mark.parametrize(("limit", "found"), [(10, 0), (33, 1)])
+def test_nova_shows_no_quotas_of_a_project_that_keystone_does_not_know_but_limits(limit, found):
+    def answer(method, path, query, body):
+        if path != "/limits":
+            return 400, {"badRequest": {"message": "Project ID dead is not a valid project."}}
+        own = limit if query["tenant_id"] == "dead" else 10
+        return 200, {"limits": {"absolute": {"maxServerGroups": own, "totalServerGroupsUsed": limit}}}
+
+    assert inventory(of_gone(compute)["quota_set"], connection(compute=answer), DEAD).found == found

@@ -1,4 +1,6 @@
-"""Heat's and Magnum's hooks: what is asked of the service, and what is made of its answer."""
+"""Heat: what is asked of the service, and what is made of its answer."""
+
+from __future__ import annotations
 
 import dataclasses
 import datetime
@@ -12,18 +14,16 @@ from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins import container_infrastructure_management as magnum
-from cleanup_orchestrator.plugins import exceptions
+from cleanup_orchestrator.plugins import exceptions, orchestration
 from cleanup_orchestrator.plugins import orchestration as heat
 from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from tests.support.sweeps import before_delete
+from tests.unit.answers import connection, ids, project, resource
 
 ID = "0123456789abcdef0123456789abcdef"
 US = ProjectDefinition(ID, "Us", "default", "R1", options={"stack_user_domain": "heat"})
 NOW = datetime.datetime(2026, 6, 1, 12, 0, tzinfo=datetime.UTC)
-
-
 _numbers = itertools.count()
 
 
@@ -70,7 +70,7 @@ def stack(id_, status="CREATE_COMPLETE", parent=None, **values):
     return {"id": id_, "stack_name": f"n-{id_}", "project": ID, "stack_status": status, "parent": parent, **values}
 
 
-def resource(row):
+def listed_as(row):
     return Resource(str(row["id"]), "", ID, row)
 
 
@@ -94,8 +94,8 @@ def test_an_orphaned_stack_is_deleted_before_those_that_heat_deletes_with_it():
     rows = [stack("g", parent="c"), stack("c", parent="gone"), stack("d", parent="c"), stack("r")]
     type_ = next(t for t in heat.SERVICE.types if t.name == "nested_stack")
     found = type_.list(cloud(orchestration={"GET /stacks": page(rows)}), US)
-    assert {row["id"]: sorted(type_.refers_to(resource(row))) for row in found} == {"g": [], "c": ["d", "g"], "d": []}
-    assert type_.refers_to(resource(stack("as shown"))) == []
+    assert {row["id"]: sorted(type_.refers_to(listed_as(row))) for row in found} == {"g": [], "c": ["d", "g"], "d": []}
+    assert type_.refers_to(listed_as(stack("as shown"))) == []
 
 
 def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
@@ -117,7 +117,7 @@ def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
     ],
 )
 def test_a_delete_that_is_under_way_is_not_begun_anew(status, updated, under_way, why):
-    assert heat.stacks._is_under_way(resource(stack("1", status, updated_time=updated)), NOW) is under_way, why
+    assert heat.stacks._is_under_way(listed_as(stack("1", status, updated_time=updated)), NOW) is under_way, why
 
 
 DELETE = "DELETE /stacks/n-1/1"
@@ -125,7 +125,7 @@ DELETE = "DELETE /stacks/n-1/1"
 
 def test_a_stack_is_deleted_by_name_and_id():
     api = cloud(orchestration={DELETE: (204, None)})
-    heat.stacks._delete_stack(api, US, resource(stack("1")))
+    heat.stacks._delete_stack(api, US, listed_as(stack("1")))
     assert api.orchestration.asked == [DELETE]
 
 
@@ -133,7 +133,7 @@ def test_a_failed_delete_is_repeated_and_says_why_the_last_one_failed():
     api = cloud(orchestration={DELETE: (204, None)})
     failed = stack("1", "DELETE_FAILED", stack_status_reason="a port is in use")
     with pytest.raises(Refused) as refused:
-        heat.stacks._delete_stack(api, US, resource(failed))
+        heat.stacks._delete_stack(api, US, listed_as(failed))
     assert api.orchestration.asked == [DELETE]
     assert refused.value.verdict.reason is Reason.ERROR and "a port is in use" in refused.value.verdict.message
 
@@ -160,7 +160,7 @@ def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
 
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
     api = cloud(identity=identity)
-    assert heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.failure(500))
+    assert heat.stacks._drop_trusts(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
     assert api.identity.asked == list(identity)
     assert gone == ["stale"]
 
@@ -170,7 +170,7 @@ def test_another_error_of_heat_is_an_error(status):
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
     api = cloud(identity=identity)
     error = exceptions.failure(status)
-    assert not heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), error)
+    assert not heat.stacks._drop_trusts(api, cloud(), US, listed_as(stack("1")), error)
     assert api.identity.asked == (list(identity) if status == 500 else [])
 
 
@@ -206,7 +206,7 @@ def test_during_a_delete_of_heat_only_its_pauses_are_ended(monkeypatch, events, 
     monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     answers = dict.fromkeys(asked, (200, None))
     api = cloud(orchestration={EVENTS: page(events, "events"), **answers})
-    heat.stacks._delete_stack(api, US, resource(UNDER_WAY))
+    heat.stacks._delete_stack(api, US, listed_as(UNDER_WAY))
     assert [call for call in api.orchestration.asked if call != EVENTS] == asked
 
 
@@ -214,7 +214,7 @@ def test_a_pause_that_has_already_ended_is_no_error(monkeypatch):
     monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     signal = {"POST /stacks/n-1/1/resources/one/signal": (400, {})}
     heat.stacks._delete_stack(
-        cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, resource(UNDER_WAY)
+        cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, listed_as(UNDER_WAY)
     )
 
 
@@ -233,7 +233,7 @@ def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(re
     api = cloud(orchestration={asked: (204, None)})
     us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
     try:
-        heat.stacks._delete_stack(api, us, resource(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
+        heat.stacks._delete_stack(api, us, listed_as(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
     except Refused as refused:
         assert asked == DELETE
         assert ("abandon_forbidden_stacks" in refused.verdict.message) is (reason == FORBIDDEN)
@@ -242,17 +242,15 @@ def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(re
 
 def test_a_stack_is_read_again_out_of_the_list_even_when_heat_ignores_the_filter():
     api = cloud(orchestration={"GET /stacks": (200, {"stacks": [stack("other"), stack("1", project="theirs")]})})
-    assert heat.listing.show_stack(api, US, resource(stack("1")))["project"] == "theirs"
+    assert heat.listing.show_stack(api, US, listed_as(stack("1")))["project"] == "theirs"
     with pytest.raises(exceptions.NotFoundException):
-        heat.listing.show_stack(api, US, resource(stack("2")))
+        heat.listing.show_stack(api, US, listed_as(stack("2")))
     with pytest.raises(BadAnswer):
-        heat.listing.show_stack(cloud(orchestration={"GET /stacks": (200, {})}), US, resource(stack("1")))
+        heat.listing.show_stack(cloud(orchestration={"GET /stacks": (200, {})}), US, listed_as(stack("1")))
 
 
 CONFIGS = [{"id": "c1", "project": ID}, {"id": "c2", "project": "theirs"}]
 DEPLOYMENTS = [{"id": "d1", "config_id": "c1", "server_id": "s1"}, {"id": "d2", "config_id": "c2", "server_id": "s2"}]
-
-
 ADMIN = {"GET /services": (200, {"services": []})}
 
 
@@ -270,17 +268,6 @@ def test_a_user_without_admin_rights_in_heat_gets_no_list_of_other_projects(name
     with pytest.raises(exceptions.ForbiddenException):
         list(list_resources(outside(heat, name), refused, US))
     assert list(list_resources(outside(heat, name), cloud(orchestration={**ADMIN, **empty}), US)) == []
-
-
-@pytest.mark.parametrize("name", ["cluster_template", "cluster", "failed_cluster"])
-def test_a_user_without_admin_rights_in_magnum_gets_no_list_of_other_projects(name):
-    """As with Heat."""
-    empty = {"GET /clustertemplates": page([], "clustertemplates"), "GET /clusters/detail": page([], "clusters")}
-    api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": (403, {"errors": []}), **empty}}
-    with pytest.raises(exceptions.ForbiddenException):
-        list(list_resources(outside(magnum, name), cloud(**api), US))
-    api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": page([], "quotas"), **empty}}
-    assert list(list_resources(outside(magnum, name), cloud(**api), US)) == []
 
 
 def test_a_deployment_is_the_projects_when_its_config_is():
@@ -303,14 +290,14 @@ def test_without_a_config_the_list_of_the_whole_cloud_is_not_requested():
 def test_a_deployment_whose_config_was_replaced_has_no_known_owner(config, owner):
     rows = [{"id": "another", "config_id": "c9"}, {"id": "d1", "config_id": config}]
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": rows})})
-    assert heat.configs._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
+    assert heat.configs._show_deployment(api, US, listed_as(DEPLOYMENTS[0]))["project_id"] == owner
 
 
 def test_a_deployment_is_read_from_the_list_and_not_by_its_id():
     """Heat looks for the signal that the config's inputs name, with the caller's token, or answers with an error."""
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
     with pytest.raises(exceptions.NotFoundException):
-        heat.configs._show_deployment(api, US, resource(DEPLOYMENTS[0]))
+        heat.configs._show_deployment(api, US, listed_as(DEPLOYMENTS[0]))
     assert api.orchestration.asked == ["GET /software_deployments"]
 
 
@@ -325,7 +312,7 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
     rows = [stack("s"), stack("c", parent="s"), stack("x", parent="another")]
     api = cloud(orchestration={**answers, "GET /stacks": page(rows), signal: (200, None)})
     since = (NOW - datetime.timedelta(minutes=minutes)).isoformat()
-    one = resource(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
+    one = listed_as(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
     heat.stacks._delete_stack(api, dataclasses.replace(US, gone=True), one)
     assert signal in api.orchestration.asked
     assert not [each for each in api.orchestration.asked if each.startswith("DELETE")]
@@ -337,14 +324,14 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
 )
 def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, refused):
     api = cloud(compute={"GET /servers/s1": (status, {"server": {"tenant_id": owner}})})
-    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, resource(DEPLOYMENTS[0]))
+    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, listed_as(DEPLOYMENTS[0]))
     expected = ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
     assert (verdict.blocked_by == expected) if refused else verdict is None
 
 
 def test_a_deployment_whose_server_cannot_be_read_is_not_deleted():
     api = cloud(compute={"GET /servers/s1": (503, {})})
-    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, resource(DEPLOYMENTS[0]))
+    verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, listed_as(DEPLOYMENTS[0]))
     assert (verdict.reason, "whether other projects use it" in verdict.message) == (Reason.ERROR, True)
 
 
@@ -384,119 +371,21 @@ def test_only_users_that_heat_created_are_deleted():
             "DELETE /users/made": (204, None),
         }
     )
-    heat.users._delete_users(api, US, resource(MADE))
+    heat.users._delete_users(api, US, listed_as(MADE))
     assert [call for call in api.identity.asked if call.startswith("DELETE")] == ["DELETE /users/made"]
 
 
 def test_the_project_of_a_living_stack_is_left_to_heat():
     rows = [stack("1", stack_user_project_id="p")]
     with pytest.raises(Refused):
-        heat.users._refuse_used(cloud(orchestration={"GET /stacks": page(rows)}), US, resource(MADE))
-    heat.users._refuse_used(cloud(orchestration={"GET /stacks": page([stack("1")])}), US, resource(MADE))
+        heat.users._refuse_used(cloud(orchestration={"GET /stacks": page(rows)}), US, listed_as(MADE))
+    heat.users._refuse_used(cloud(orchestration={"GET /stacks": page([stack("1")])}), US, listed_as(MADE))
 
 
 def test_a_domain_that_is_not_there_is_no_empty_list():
     api = cloud(identity={"GET /domains": (200, {"domains": [{"id": "d", "name": "default"}]})})
     with pytest.raises(BadAnswer, match="heat"):
         list(heat.users._user_projects(api, US))
-
-
-CLUSTER = "/clusters/c"
-
-
-@pytest.mark.parametrize(
-    ("status", "then", "asked", "reason"),
-    [
-        ("CREATE_COMPLETE", "DELETE_IN_PROGRESS", True, None),
-        ("CREATE_FAILED", "CREATE_FAILED", True, Reason.DELETING),  # accepted, and nothing came of it yet
-        ("DELETE_FAILED", None, True, Reason.ERROR),
-        ("DELETE_IN_PROGRESS", None, False, None),
-    ],
-)
-def test_a_cluster_delete_is_sent_once_and_its_result_is_reported(status, then, asked, reason):
-    api = cloud(
-        container_infrastructure_management={
-            f"DELETE {CLUSTER}": (204, None),
-            f"GET {CLUSTER}": (200, {"uuid": "c", "status": then}),
-        }
-    )
-    cluster = Resource("c", "", ID, {"uuid": "c", "status": status, "status_reason": "no driver"})
-    found = None
-    try:
-        magnum._delete_cluster(api, US, cluster)
-    except Refused as refused:
-        found = refused.verdict.reason
-    assert found is reason
-    assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is asked
-
-
-ABANDON = "DELETE /stacks/n-s/s/abandon"
-NONE_ABANDONED = (400, {"error": {"type": "NotSupported", "message": "Stack Abandon is not supported."}})
-
-
-@pytest.mark.parametrize(
-    ("rows", "abandon", "asked", "reason"),
-    [
-        ([], None, False, None),
-        ([stack("s")], (200, {}), True, Reason.DELETING),  # Heat says yes before it is done
-        ([stack("s", "DELETE_IN_PROGRESS", updated_time=NOW.isoformat())], None, False, Reason.DELETING),
-        ([stack("s", "DELETE_FAILED")], (200, {}), True, Reason.PROJECT_GONE),
-        ([stack("s")], NONE_ABANDONED, True, Reason.PROJECT_GONE),
-        ([stack("s", project="theirs")], None, False, Reason.FOREIGN),
-    ],
-)
-def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_goes(
-    rows, abandon, asked, reason, monkeypatch
-):
-    """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
-    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
-    answers = {
-        "GET /stacks": page(rows),
-        "GET /stacks/n-s/s/events": page([], "events"),
-        f"DELETE /stacks/none/{NOTHING}/abandon": NONE_ABANDONED,
-    }
-    api = cloud(
-        container_infrastructure_management={
-            f"DELETE {CLUSTER}": (204, None),
-            f"GET {CLUSTER}": (200, {"uuid": "c", "status": "DELETE_IN_PROGRESS"}),
-        },
-        orchestration=answers | ({ABANDON: abandon} if abandon else {}),
-    )
-    cluster = Resource("c", "", ID, {"uuid": "c", "status": "CREATE_COMPLETE", "stack_id": "s"})
-    found = None
-    try:
-        magnum._delete_cluster(api, dataclasses.replace(US, gone=True), cluster)
-    except Refused as refused:
-        found = refused.verdict.reason
-    assert found is reason
-    assert (ABANDON in api.orchestration.asked) is asked
-    assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is (not rows)
-
-
-@pytest.mark.parametrize(
-    ("clusters", "reason", "owners"),
-    [
-        ([], None, []),
-        ([("a", ID)], Reason.IN_USE, [ID]),
-        ([("a", ID), ("b", "theirs")], Reason.FOREIGN, ["theirs"]),
-    ],
-)
-def test_the_users_of_a_template_are_named(clusters, reason, owners):
-    rows = [{"uuid": u, "project_id": owner, "cluster_template_id": "t"} for u, owner in clusters]
-    rows.append({"uuid": "z", "project_id": "theirs", "cluster_template_id": "another"})
-    api = cloud(container_infrastructure_management={"GET /clusters/detail": (200, {"clusters": rows})})
-    verdict = magnum._explain_template(api, US, Resource("t", "", ID, {}))
-    assert (verdict and verdict.reason) is reason
-    assert [b["owner"] for b in verdict.blocked_by] == owners if verdict else not owners
-
-
-@pytest.mark.parametrize(
-    ("public", "wished", "protected"),
-    [(False, False, False), (True, False, True), (True, True, False), (None, False, True)],
-)
-def test_a_public_template_is_protected(public, wished, protected):
-    project = ProjectDefinition(ID, "", "", "", options={"delete_public_templates": wished})
-    assert bool(magnum._protect_public(Resource("t", "", ID, {"public": public}), project)) is protected
 
 
 # ------------------------------------------------------------------------------------------------------------- force
@@ -550,3 +439,86 @@ def test_by_force_a_stack_is_abandoned_by_its_id(name):
     assert api.orchestration.asked == ["DELETE /stacks/web/s1/abandon"]
     assert type_.may_force is heat.stacks.refuse_without_abandon
     assert "openstack stack abandon s1" in type_.remedy("s1", US)
+
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+class Heat:
+    """Configs of two projects, with a deployment of each."""
+
+    @staticmethod
+    def answer(method, path, query, body):
+        if path == "/software_configs":
+            rows = [{"id": "c1", "project": OURS}, {"id": "c2", "project": THEIRS}]
+            return 200, {"software_configs": [] if "marker" in query else rows}
+        rows = [{"id": "d1", "config_id": "c1"}, {"id": "d2", "config_id": "c2"}]
+        return 200, {"software_deployments": rows}
+
+
+def test_deployments_are_those_of_the_projects_configs():
+    assert ids(orchestration.configs._deployments(connection(orchestration=Heat.answer), PROJECT)) == ["d1"]
+
+
+@pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), (THEIRS, True)])
+def test_a_deployment_to_another_projects_server_stays(owner, foreign):
+    nova = lambda *_: (200, {"server": {"id": "s", "tenant_id": owner}})  # noqa: E731
+    deployment = resource("d", server_id="s")
+    verdict = before_delete(orchestration.configs.SOFTWARE_DEPLOYMENT, connection(compute=nova), PROJECT, deployment)
+    assert (verdict is not None) is foreign
+
+
+def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
+    trusts = [
+        {"id": "own", "project_id": OURS, "trustor_user_id": "cleanup", "trustee_user_id": "heat"},
+        {"id": "mine", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "heat"},
+        {"id": "theirs", "project_id": THEIRS, "trustor_user_id": "u", "trustee_user_id": "heat"},
+        {"id": "another", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "friend"},
+    ]
+    cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
+    error = exceptions.failure(500)
+    assert orchestration.stacks._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
+    assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
+
+
+DEAD = dataclasses.replace(project("dead"), gone=True)
+
+
+def of_gone(module):
+    return {type_.name: type_.for_missing_project(gone=True) for type_ in module.SERVICE.types}
+
+
+def abandoning(abandon):
+    def answer(method, path, query, body):
+        assert method != "DELETE" or path.endswith("/abandon"), "with our token Heat would look in our own project"
+        if path == f"/stacks/none/{NOTHING}/abandon":
+            return abandon if abandon[0] != 200 else (404, {"error": {"type": "EntityNotFound"}})
+        return abandon
+
+    return connection(orchestration=answer)
+
+
+def abandoned(status="CREATE_COMPLETE"):
+    return Resource("s", "web", "dead", {"id": "s", "stack_name": "web", "project": "dead", "stack_status": status})
+
+
+def test_a_stack_is_abandoned_and_never_deleted():
+    cloud = abandoning((200, {}))
+    of_gone(orchestration)["stack"].delete(cloud, DEAD, abandoned())
+    assert cloud.orchestration.writes() == [("DELETE", "/stacks/web/s/abandon", None)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said"),
+    [
+        ((400, {"error": {"type": "NotSupported"}}), "CREATE_COMPLETE", "enable_stack_abandon"),
+        ((403, {"error": {"type": "Forbidden"}}), "CREATE_COMPLETE", "policy"),
+        ((200, {}), "DELETE_FAILED", "asked to abandon it"),
+    ],
+)
+def test_a_stack_that_heat_does_not_abandon_is_left_with_the_way_out(answer, status, said):
+    with pytest.raises(Refused) as refused:
+        of_gone(orchestration)["stack"].delete(abandoning(answer), DEAD, abandoned(status))
+    assert refused.value.verdict.reason is Reason.PROJECT_GONE
+    assert said in refused.value.verdict.message

@@ -265,43 +265,6 @@ def test_the_last_of_many_ports_is_asked_about_as_well():
     assert use.find(cloud(floatingips=taken), PROJECT, ports).keys() == {one.id for one in ports}
 
 
-def record(owner, name="www.y.example.", *addresses):
-    return {"recordsets": [{"id": "x", "name": name, "project_id": owner, "records": addresses or ["10.0.0.5"]}]}
-
-
-NAMED = {"dns_name": "www", "dns_domain": "y.example."}
-ON_ITS_NETWORK = {"networks": [{"id": "n", "dns_domain": "y.example."}]}
-RECORDS = [
-    (NAMED, record(THEIRS), ("dns.recordset", "x")),
-    (NAMED, record(OURS), None),
-    (NAMED, record(THEIRS, "www.z.example."), None),
-    (NAMED, record(THEIRS, "www.y.example.", "10.0.0.6"), None),
-    (NAMED, {}, None),
-    ({"dns_name": "", "dns_domain": "y.example."}, record(THEIRS), None),
-    ({"dns_name": "www", "dns_domain": ""}, record(THEIRS), None),
-    ({"dns_name": "www"}, record(THEIRS) | ON_ITS_NETWORK, ("dns.recordset", "x")),
-    ({"dns_name": "www", "dns_domain": "z.example."}, record(THEIRS) | ON_ITS_NETWORK, None),
-]
-
-
-@pytest.mark.parametrize(("row", "rows", "expected"), RECORDS, ids=str)
-def test_a_record_that_neutron_takes_for_that_of_a_port_is_named(row, rows, expected):
-    """Neutron would delete it, in the zone of another project, with an admin's token."""
-    made = cloud(ndp_proxies=[], **rows)
-    assert named(before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port(**row)))) == expected
-
-
-@pytest.mark.parametrize(("row", "rows", "expected"), RECORDS, ids=str)
-@pytest.mark.parametrize("of_port", [False, True], ids=["its own name", "the name of its port"])
-def test_a_record_that_neutron_takes_for_that_of_a_floating_ip_is_named(row, rows, expected, of_port):
-    if not of_port and "networks" in rows:
-        expected = None
-    ports = [port(**row)] if of_port else []
-    address = {"floating_ip_address": "10.0.0.5", **({"port_id": "p"} if of_port else row)}
-    made = cloud(ports=ports, **rows)
-    assert named(before_delete(type_of("floating_ip"), made, PROJECT, Resource("f", "", OURS, address))) == expected
-
-
 def test_many_ports_take_few_calls():
     made = cloud(ndp_proxies=[], balancers=[])
     ports = [Resource(f"p{number}", "", OURS, port(f"p{number}")) for number in range(100)]

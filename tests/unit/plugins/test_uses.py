@@ -12,12 +12,10 @@ from cleanup_orchestrator.plugins import (
     conformance,
     database,
     image,
-    key_manager,
     load_balancer,
     network,
     orchestration,
     registry,
-    shared_file_system,
 )
 from cleanup_orchestrator.plugins.base import Resource, ResourceType, Rest, Service, Use, Verdict
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
@@ -315,120 +313,6 @@ def test_a_grant_of_an_object_of_another_project_stays(kind, collection, type_, 
     grant = Resource("g", "", OURS, {"object_type": kind, "object_id": "o", "target_project_id": "q"})
     verdict = before_delete(type_of(network, "rbac_policy"), cloud, PROJECT, grant)
     assert named(verdict) == ((Reason.FOREIGN, [(type_, THEIRS)]) if type_ and owner == THEIRS else None)
-
-
-# ------------------------------------------------------------------------------------------------------------- shares
-
-
-@pytest.mark.parametrize(
-    ("rule", "port", "network", "stays"),
-    [
-        ("10.0.0.5", {}, {"shared": True}, True),
-        ("10.0.0.5/32", {}, {"router:external": True}, True),
-        ("fd00::5", {}, {"shared": True}, True),
-        ("10.0.0.5", {"project_id": OURS}, {"shared": True}, False),
-        ("10.0.0.5", {}, {}, False),  # the same address in a network of their own says nothing
-        ("10.0.0.5", {"network_id": "of the share"}, {}, True),
-        ("10.0.0.0/24", {}, {"shared": True}, False),
-        ("alice", {}, {"shared": True}, False),
-    ],
-)
-def test_a_share_that_a_client_of_another_project_mounts_stays(rule, port, network, stays):
-    rows = {
-        "/share-access-rules": {"access_list": [{"access_type": "ip", "access_to": rule}]},
-        "/share-networks/sn": {"share_network": {"share_network_subnets": [{"neutron_net_id": "of the share"}]}},
-    }
-    port = {"id": "port", "network_id": "net", "project_id": THEIRS, "fixed_ips": [], **port}
-    asked = neutron([port], networks=[{"id": "net", **network}])
-    cloud = connection(shared_file_system=answers(rows), network=asked)
-    cloud.config.get_session_endpoint = lambda name: "x" if name == "network" else None
-    cloud.network.extensions = lambda: iter([{"alias": "router"}])
-    share = Resource("sh", "", OURS, {"id": "sh", "share_network_id": "sn"})
-    verdict = before_delete(type_of(shared_file_system, "share"), cloud, PROJECT, share)
-    assert named(verdict) == ((Reason.FOREIGN, [("network.port", THEIRS)]) if stays else None)
-
-
-@pytest.mark.parametrize(
-    ("owner", "extension", "stays"), [(OURS, "router", False), (THEIRS, "router", True), (THEIRS, "binding", False)]
-)
-def test_a_share_that_is_mounted_from_a_floating_ip_of_another_project_stays(owner, extension, stays):
-    """A Neutron without routers has no list of floating IPs."""
-    rows = {"/share-access-rules": {"access_list": [{"access_type": "ip", "access_to": "192.0.2.1"}]}}
-    addresses = [{"id": "f", "project_id": owner, "floating_ip_address": "192.0.2.1"}]
-    cloud = connection(shared_file_system=answers(rows), network=neutron(addresses=addresses))
-    cloud.network.extensions = lambda: iter([{"alias": extension}])
-    verdict = before_delete(type_of(shared_file_system, "share"), cloud, PROJECT, Resource("sh", "", OURS, {}))
-    assert named(verdict) == ((Reason.FOREIGN, [("network.floating_ip", THEIRS)]) if stays else None)
-
-
-# ------------------------------------------------------------------------------------------------------------ secrets
-
-
-def barbican(users, consumers=()):
-    def answer(_method, path, _query, _body):
-        if path.endswith("/acl"):
-            return 200, {"read": {"users": users, "project-access": True}}
-        return 200, {"consumers": [dict(zip(("resource_type", "resource_id"), one, strict=True)) for one in consumers]}
-
-    return answer
-
-
-@pytest.mark.parametrize("answer", [{}, {"error": "busy"}, {"read": None}, {"read": []}, [], "busy"], ids=str)
-@pytest.mark.parametrize("name", ["secret", "container"])
-def test_what_barbican_answers_without_an_acl_is_no_acl_without_users(name, answer):
-    """Barbican answers its default, if a user has written none."""
-    cloud = connection(key_manager=lambda *_: (200, answer))
-    one = Resource("s", "", OURS, {"id": "s", "consumers": [{"name": "x", "URL": "y"}]})
-    verdict = before_delete(type_of(key_manager, name), cloud, PROJECT, one)
-    assert verdict is not None and "could not be read" in verdict.message
-
-
-@pytest.mark.parametrize("users", [[], ["reader"], ["member"]], ids=str)
-@pytest.mark.parametrize(
-    ("consumers", "owner", "by_property", "stays"),
-    [
-        ([("volume", "v")], THEIRS, None, ("block-storage.volume", THEIRS)),
-        ([("volume", "v")], OURS, None, None),
-        ([("volume", "gone")], THEIRS, None, None),
-        ([("thing", "x")], THEIRS, None, None),
-        ([], THEIRS, "img_signature_certificate_uuid", ("image.image", THEIRS)),
-        ([], OURS, "cinder_encryption_key_id", None),
-        ([], THEIRS, "cinder_encryption_key_id", ("image.image", THEIRS)),
-    ],
-)
-def test_a_secret_that_others_can_read_and_use_stays(users, consumers, owner, by_property, stays):
-    images = [{"id": "i", "owner": owner, by_property: "k"}] if by_property else []
-    volumes = {"/volumes/v": {"volume": {"id": "v", "os-vol-tenant-attr:tenant_id": owner}}}
-    cloud = connection(key_manager=barbican(users, consumers), image=glance(*images), block_storage=answers(volumes))
-    cloud.config.get_session_endpoint = lambda name: "x" if name in ("image", "block-storage") else None
-    verdict = before_delete(
-        type_of(key_manager, "secret"), cloud, project(OURS, members=("member",)), Resource("k", "", OURS, {})
-    )
-    assert named(verdict) == ((Reason.FOREIGN, [stays]) if stays and users else None)
-
-
-def test_the_option_deletes_a_secret_that_others_use():
-    cloud = connection(key_manager=lambda *_: (500, {}))
-    found = before_delete(
-        type_of(key_manager, "secret"), cloud, project(OURS, delete_shared_secrets=True), Resource("k", "", OURS, {})
-    )
-    assert found is None
-
-
-@pytest.mark.parametrize(
-    ("users", "elsewhere", "stays"),
-    [([], False, False), (["member"], False, False), (["member"], True, True), (["outsider"], False, True)],
-)
-def test_a_container_with_consumers_stays_if_a_user_of_another_project_can_read_it(users, elsewhere, stays):
-    """A member of the project may be a member of another one, too, and read it from there."""
-    scopes = [{"project": {"id": OURS}}, *([{"project": {"id": THEIRS}}] if elsewhere else [])]
-    keystone = lambda *_: (200, {"role_assignments": [{"scope": scope} for scope in scopes]})  # noqa: E731
-    cloud = connection(key_manager=barbican(users), identity=keystone)
-    row = {"consumers": [{"name": "lb", "URL": "lbaas://x"}]}
-    verdict = before_delete(
-        type_of(key_manager, "container"), cloud, project(OURS, members=("member",)), Resource("c", "", OURS, row)
-    )
-    assert (verdict and verdict.reason) == (Reason.PROTECTED if stays else None)
 
 
 # ---------------------------------------------------------------------------------------------------- databases

@@ -1,20 +1,24 @@
-"""Swift with a name that is not Latin-1: the account is reached by its id, with the token of a reseller admin."""
+"""Swift: which account is reached by which token, also where a name is not Latin-1."""
+
+from __future__ import annotations
 
 import dataclasses
 import types
 from urllib.parse import unquote
 
 import pytest
+from openstack import exceptions
 
 from cleanup_orchestrator.cloud.session import unreadable_names
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.errors import BadAnswer, UnreadableName, classify
 from cleanup_orchestrator.plugins import object_store
-from cleanup_orchestrator.plugins.base import Refused, Resource
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.plugins.object_store import common, containers
 from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
+from tests.unit.plugins.test_orchestration import of_gone
 
 OUTSIDE = dataclasses.replace(project("p"), outside=True)
 GONE = dataclasses.replace(project("p"), gone=True)
@@ -218,3 +222,58 @@ def test_a_container_of_such_a_project_is_emptied_below_its_account_alone():
         TYPES["container"].delete(cloud, OUTSIDE, Resource("c", "c", "p", {"name": "c"}))
     assert left == {"c": ["../../AUTH_victim/c/o"]}
     assert all(path.startswith(URL) for _, path, _ in cloud.object_store.writes())
+
+
+NAMED = ProjectDefinition("ours", "name", "default", "RegionOne")
+
+
+@pytest.mark.parametrize("name", ["container", "account_metadata"])
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+def test_an_account_that_swift_does_not_show_is_not_empty(name, status):
+    made = connection("ours", object_store=lambda *_: (status, {}))
+    made.object_store.get_endpoint = lambda: "http://swift/v1/AUTH_ours"
+    type_ = next(t for t in object_store.SERVICE.types if t.name == name)
+    with pytest.raises(exceptions.HttpException, match=str(status)):
+        list(type_.list(made, NAMED))
+    made.object_store.answer = lambda *_: (410, {})  # the account was deleted, and Swift's reaper deletes the rest
+    assert list(type_.list(made, NAMED)) == []
+
+
+DEAD = dataclasses.replace(project("dead"), gone=True)
+
+
+def swift_without(own, status):
+    cloud = connection(own, object_store=lambda *_: (status, []))
+    cloud.object_store.get_endpoint = lambda: f"http://swift/v1/AUTH_{own}"
+    return cloud
+
+
+def test_an_account_is_reached_by_the_project_s_id():
+    cloud = swift_without("own", 200)
+    assert inventory(of_gone(object_store)["container"], cloud, DEAD).outcome is Outcome.CLEAR
+    assert {path for _, path, _ in cloud.object_store.asked} == {"http://swift/v1/AUTH_dead"}
+
+
+@pytest.mark.parametrize("name", ["container", "account_metadata"])
+def test_without_the_reseller_admin_role_an_account_is_unknown(name):
+    sweep = inventory(of_gone(object_store)[name], swift_without("own", 403), DEAD)
+    assert (sweep.outcome, sweep.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
+    assert "ResellerAdmin" in sweep.message
+
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+@pytest.mark.parametrize(
+    ("scope", "account", "ours"),
+    [(OURS, "AUTH_p", True), (OURS, "AUTH_them", False), (THEIRS, "AUTH_p", False), (THEIRS, "AUTH_them", False)],
+)
+def test_an_account_is_the_projects_by_its_token_and_by_its_name(scope, account, ours):
+    cloud = connection(scope=scope)
+    cloud.object_store = types.SimpleNamespace(get_endpoint=lambda: f"http://swift/v1/{account}")
+    if ours:
+        assert object_store.common.account_url(cloud, PROJECT) == f"http://swift/v1/{account}"
+        return
+    with pytest.raises(BadAnswer):
+        object_store.common.account_url(cloud, PROJECT)

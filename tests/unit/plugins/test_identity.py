@@ -1,5 +1,8 @@
-"""Whose application credentials are looked for: a list that is not there is no answer, unless the project is not."""
+"""Keystone: whose application credentials and rows are looked for, and which lists are believed."""
 
+from __future__ import annotations
+
+import dataclasses
 import json
 import types
 
@@ -8,10 +11,14 @@ import requests
 from keystoneauth1.adapter import Adapter
 from openstack import exceptions
 
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins import identity
 from cleanup_orchestrator.plugins.base import ProjectDefinition
-from tests.unit.answers import connection
+from tests.support.sweeps import inventory
+from tests.unit.answers import connection, ids, listing, project
+from tests.unit.plugins.test_orchestration import of_gone
 
 NOT_FOUND = {"error": {"code": 404, "title": "Not Found", "message": "Could not find it."}}
 
@@ -132,7 +139,7 @@ def test_too_many_users_are_too_many_before_the_last_page():
 
 
 # ------------------------------------------------------------------------------------------------------- by project
-PROJECT = ProjectDefinition("p", "P", "default", "", options={})
+LIVING = ProjectDefinition("p", "P", "default", "", options={})
 TYPES = {type_.name: type_ for type_ in identity.SERVICE.types}
 KEY = "application_credentials"
 BY_PROJECT = f"/OS-PROJECT-CLEANUP/projects/p/{KEY}"
@@ -179,7 +186,7 @@ REFUSED = {"error": {"code": 403, "title": "Forbidden", "message": "These lists 
     ids=["one", "none", "pages", "an empty page", "no package", "Flask's 404", "not the orchestrator's user"],
 )
 def test_credentials_are_listed_by_project_where_keystone_can(pages, expected):
-    assert list(TYPES["application_credential"].list(keystone_with(pages), PROJECT)) == expected
+    assert list(TYPES["application_credential"].list(keystone_with(pages), LIVING)) == expected
 
 
 @pytest.mark.parametrize(
@@ -196,7 +203,7 @@ def test_credentials_are_listed_by_project_where_keystone_can(pages, expected):
 )
 def test_a_list_by_project_that_fails_is_no_answer(pages, error):
     with pytest.raises(error):
-        list(TYPES["application_credential"].list(keystone_with(pages), PROJECT))
+        list(TYPES["application_credential"].list(keystone_with(pages), LIVING))
 
 
 ALL_KINDS = {"kinds": [KEY, "oauth1_access_tokens"]}
@@ -214,7 +221,7 @@ ALL_KINDS = {"kinds": [KEY, "oauth1_access_tokens"]}
 @pytest.mark.parametrize("name", ["application_credential", "oauth1_access_token"])
 def test_the_report_says_whose_credentials_may_be_missed(kinds, said, name):
     """With the query that shows them, copyable, for one project and for the projects that are gone."""
-    found = TYPES[name].may_miss(keystone_with([], kinds), PROJECT)
+    found = TYPES[name].may_miss(keystone_with([], kinds), LIVING)
     assert bool(found) is bool(said)
     if said:
         assert said in found
@@ -227,10 +234,98 @@ def test_the_report_says_whose_credentials_may_be_missed(kinds, said, name):
 @pytest.mark.parametrize("kinds", [(500, "no"), (503, "no"), (200, "<html></html>")])
 def test_whether_users_may_be_missed_is_not_guessed(kinds):
     with pytest.raises((exceptions.HttpException, BadAnswer)):
-        TYPES["application_credential"].may_miss(keystone_with([], kinds), PROJECT)
+        TYPES["application_credential"].may_miss(keystone_with([], kinds), LIVING)
 
 
 def test_a_list_of_all_projects_needs_the_lists_by_project():
     with pytest.raises(BadAnswer, match="may have been missed"):
-        list(TYPES["application_credential"].all_projects(keystone_with([(404, NOT_FOUND)], (404, NOT_FOUND)), PROJECT))
-    assert list(TYPES["application_credential"].all_projects(keystone_with([page(HIDDEN)]), PROJECT)) == [HIDDEN]
+        list(TYPES["application_credential"].all_projects(keystone_with([(404, NOT_FOUND)], (404, NOT_FOUND)), LIVING))
+    assert list(TYPES["application_credential"].all_projects(keystone_with([page(HIDDEN)]), LIVING)) == [HIDDEN]
+
+
+DEAD = dataclasses.replace(project("dead"), gone=True)
+ADMINS_ONLY = (200, {"services": []})  #: what Keystone tells admins, and its system's readers, alone
+NO = (404, {"error": {"code": 404, "message": "Could not find it"}})
+
+
+def keystone(users):
+    def answer(method, path, query, body):
+        if path == "/services":
+            return ADMINS_ONLY
+        if path.startswith("/OS-PROJECT-CLEANUP"):  # it lists them by user only
+            return NO
+        if path == "/domains":
+            return 200, {"domains": [{"id": "d1"}, {"id": "d2"}]}
+        if path == "/users":
+            return 200, {"users": [{"id": user} for user in users.get(query["domain_id"], ())]}
+        if path.endswith("/application_credentials"):
+            user = path.split("/")[2]
+            rows = [{"id": f"{user}'s", "project_id": "dead"}, {"id": "other", "project_id": "alive"}]
+            return 200, {"application_credentials": rows}
+        return NO
+
+    return connection(identity=answer)
+
+
+def test_application_credentials_are_searched_for_among_all_users_if_these_are_few():
+    whole = dataclasses.replace(DEAD, options={"most_users": 2})
+    type_ = of_gone(identity)["application_credential"]
+    found = inventory(type_, keystone({"d1": ["u1"], "d2": ["u2"]}), whole)
+    assert [one.id for one in found.leftovers] == ["u1's", "u2's"]
+    too_many = inventory(type_, keystone({"d1": ["u1", "u2"], "d2": ["u3"]}), whole)
+    assert (too_many.outcome, too_many.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
+    assert "most_users" in too_many.message
+
+
+def test_a_list_of_users_that_fails_is_not_empty():
+    def answer(method, path, query, body):
+        if path == "/services":
+            return ADMINS_ONLY
+        return NO if path != "/domains" else (503, {})
+
+    whole = dataclasses.replace(DEAD, options={"most_users": 2})
+    assert (
+        inventory(of_gone(identity)["application_credential"], connection(identity=answer), whole).outcome
+        is Outcome.UNKNOWN
+    )
+
+
+@pytest.mark.parametrize(("body", "outcome"), [(NO[1], Outcome.CLEAR), ("a proxy's page", Outcome.UNKNOWN)])
+def test_associations_count_as_gone_only_if_keystone_confirms_that_the_project_is_gone(body, outcome):
+    cloud = connection(identity=lambda _, path, *__: ADMINS_ONLY if path == "/services" else (404, body))
+    assert inventory(of_gone(identity)["endpoint_association"], cloud, DEAD).outcome is outcome
+
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+def keystone_of_users(method, path, query, body):
+    """Two users; each has an application credential in each project, and the first one has the project as default."""
+    if path.startswith("/OS-PROJECT-CLEANUP"):  # it lists them by user only
+        return 404, {"error": {"code": 404, "message": "not found"}}
+    if path.startswith("/role_assignments"):
+        scope = {"project": {"id": OURS}}
+        return 200, {"role_assignments": [{"user": {"id": who}, "scope": scope} for who in ("u1", "u2")]}
+    if path.endswith("/application_credentials"):
+        user = path.split("/")[2]
+        rows = [{"id": f"{user}-{who}", "project_id": who} for who in (OURS, THEIRS)]
+        return 200, {"application_credentials": rows}
+    if path.startswith("/users/"):
+        user = path.split("/")[2]
+        default = OURS if user == "u1" else THEIRS
+        return 200, {"user": {"id": user, "default_project_id": default}}
+    return 200, {"things": [{"id": who, "project_id": who} for who in (OURS, THEIRS)]}
+
+
+def test_of_each_users_credentials_those_in_the_project_are_listed():
+    found = listing(identity, "application_credential")(connection(identity=keystone_of_users), PROJECT)
+    assert sorted(ids(found)) == ["u1-p", "u2-p"]
+
+
+def test_users_with_the_project_as_their_default_project_are_listed():
+    assert ids(identity._default_project_users(connection(identity=keystone_of_users), PROJECT)) == ["u1"]
+
+
+def test_of_a_list_without_a_filter_the_projects_rows_are_taken():
+    assert ids(identity._list_own("/things", "things")(connection(identity=keystone_of_users), PROJECT)) == [OURS]

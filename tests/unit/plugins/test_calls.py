@@ -1,13 +1,15 @@
 """Calls that a plugin declares instead of writing them: what is asked for, and what is no answer."""
 
+from __future__ import annotations
+
 import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import BODY, ResourceType, Rest, blocking_verdict
+from cleanup_orchestrator.plugins.base import BODY, ProjectDefinition, Resource, ResourceType, Rest
 from tests.unit.answers import connection, project
+from tests.unit.plugins.canned import Canned, canned, thing
 
 PROJECT = project("p")
 THINGS = Rest("image", "/things", key="things", query={"project_id": "{project_id}"}, paging="links")
@@ -128,22 +130,6 @@ def test_what_a_row_has_is_quoted_in_a_path_too():
     assert cloud.image.writes() == [("DELETE", "/a%2Fb%3Fc/7/1", {"name": "a/b?c"})]
 
 
-@pytest.mark.parametrize(
-    ("owners", "reason", "named"),
-    [
-        ([], None, []),
-        (["p"], Reason.IN_USE, ["p"]),
-        (["p", "them", ""], Reason.FOREIGN, ["them", ""]),
-    ],
-)
-def test_of_several_blockers_those_of_other_projects_are_named(owners, reason, named):
-    blockers = [{"type": "x", "id": str(number), "owner": owner} for number, owner in enumerate(owners)]
-    verdict = blocking_verdict(PROJECT, blockers, lambda foreign, _: f"foreign: {foreign}")
-    assert (verdict and verdict.reason) == reason
-    assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == named
-    assert verdict is None or verdict.message == f"foreign: {reason is Reason.FOREIGN}"
-
-
 @pytest.mark.parametrize(("from_root", "wanted"), [(False, None), (True, "http://cloud:1")])
 def test_a_path_with_the_version_is_below_the_endpoint_of_the_catalog(from_root, wanted):
     """Without it, the path is below the version that the discovery found."""
@@ -158,3 +144,64 @@ def test_a_path_with_the_version_is_below_the_endpoint_of_the_catalog(from_root,
     answers.request = request
     assert list(Rest("image", "/v2/things", key="things", from_root=from_root).rows(cloud, PROJECT)) == []
     assert asked == [("/v2/things", wanted)]
+
+
+NAMED = ProjectDefinition("ours", "name", "default", "RegionOne")
+
+
+@pytest.mark.parametrize("id_", [".", ".."])
+def test_a_name_that_leads_to_another_place_is_not_put_into_a_path(id_):
+    api = Canned({})
+    with pytest.raises(BadAnswer, match="no path"):
+        Rest("dns", "/zones/{id}/x", method="DELETE").call(canned(dns=api), NAMED, Resource(id_, "", "p"))
+    assert not api.asked
+
+
+def test_the_headers_of_a_declared_call_are_filled_too():
+    """Designate takes the project from a header: left unfilled, it would be asked about a project of that name."""
+    service = Canned({"GET /things": {"things": []}, "DELETE /things/id": {}})
+    headers = {"X-Project": "{project_id}"}
+    list(Rest("dns", "/things", key="things", headers=headers).rows(canned(dns=service), NAMED))
+    Rest("dns", "/things/{id}", method="DELETE", headers=headers).call(canned(dns=service), NAMED, thing())
+    assert [asked[3] for asked in service.asked] == [{"X-Project": "ours"}] * 2
+
+
+@pytest.mark.parametrize(("paging", "calls"), [("offset", 52), ("marker", 2)])
+def test_a_list_that_does_not_know_its_paging_is_not_followed_for_ever(paging, calls):
+    service = Canned({"GET /things": {"things": [{"id": "a"}, {"id": "b"}]}})
+    listed = Rest("dns", "/things", key="things", paging=paging)
+    with pytest.raises(BadAnswer, match="same page twice"):
+        list(listed.rows(canned(dns=service), NAMED))
+    assert len(service.asked) == calls
+
+
+class Joined(Canned):
+    """As Manila lists shares: an offset counts rows of a join with their instances, and each share is shown once."""
+
+    def __init__(self, *instances):
+        super().__init__({})
+        self.joined = [share for share, count in instances for _ in range(count)]
+
+    def request(self, path, method, params=None, **more):
+        offset, limit = int(params["offset"]), int(params["limit"])
+        ids = dict.fromkeys(self.joined[offset : offset + limit])
+        self.answers = {f"{method} {path}": {"things": [{"id": id_} for id_ in ids]}}
+        return super().request(path, method, params=params, **more)
+
+
+@pytest.mark.parametrize(
+    "instances",
+    [
+        [("a", 2)],
+        [("a", 2), ("b", 2)],
+        [("a", 9), ("b", 1), ("c", 4)],
+        [(f"{n:03}", 1 + n % 3) for n in range(200)],
+        [(f"{n:03}", 20) for n in range(10)],
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_what_is_counted_several_times_and_shown_once_is_listed_whole(instances, limit):
+    service = Joined(*instances)
+    listed = Rest("dns", "/things", key="things", paging="offset", limit=limit)
+    found = [row["id"] for row in listed.rows(canned(dns=service), NAMED)]
+    assert found == [id_ for id_, _ in instances]
