@@ -9,7 +9,7 @@ GUARD = "cleanup_orchestrator/keystone/guard.py"
 BLOCKING = "cleanup_orchestrator/api/blocking.py"
 
 RULES = tests("api/policies")
-BLOCKED = tests("functional/test_api/test_api_blocking")
+BLOCKED = tests("functional/test_api/test_blocking")
 FENCED = tests("keystone/fence_decisions")
 GUARDED = tests("keystone/guard")
 
@@ -20,28 +20,28 @@ MUTATIONS = (
         "cleanup_orchestrator/api/root.py",
         'return segments(path)[:1] == ("v1",) and not is_public(path)',
         "return False",
-        tests("functional/test_api/test_api_openapi"),
+        tests("functional/test_api/test_openapi"),
     ),
     Mutation(
         "A microversion that the API does not support is ignored",
         "cleanup_orchestrator/api/microversions.py",
         'if not self._is_public(environ.get("PATH_INFO", "")):',
         "if False:",
-        tests("functional/test_api/test_api_discovery"),
+        tests("functional/test_api/test_root"),
     ),
     Mutation(
         "Another deletion than the checked one is forced",
         "cleanup_orchestrator/api/force.py",
         "if (found.id, found.attempt) != (checked.id, checked.attempt):",
         "if False:",
-        tests("functional/test_api/test_api_force"),
+        tests("functional/test_api/test_force"),
     ),
     Mutation(
         "A request that was repeated meanwhile begins the force again",
         "cleanup_orchestrator/api/force.py",
         "if _repeats(self._before(req, d, reason), wanted, types):",
         "if False:",
-        tests("functional/test_api/test_api_force"),
+        tests("functional/test_api/test_force"),
     ),
     Mutation(
         "A list of liens shows all reasons to callers who may only list them",
@@ -156,84 +156,84 @@ MUTATIONS = (
         "cleanup_orchestrator/api/deletions.py",
         'filters["user_id"] = self._requester(req, since)',
         "self._requester(req, since)",
-        tests("functional/test_api/test_api_readers"),
+        tests("functional/test_api/test_readers"),
     ),
     Mutation(
         "Who requested a deletion lists it for ever",
         "cleanup_orchestrator/api/deletions.py",
         'dataclasses.replace(filters["span"], live_or_ended_since=since)',
         'filters["span"]',
-        tests("functional/test_api/test_api_readers"),
+        tests("functional/test_api/test_readers"),
     ),
     Mutation(
         "Who requested a deletion reads it for ever",
         POLICIES,
         "None if over else d.user_id",
         "d.user_id",
-        tests("functional/test_api/test_api_readers"),
+        tests("functional/test_api/test_readers"),
     ),
     Mutation(
         "The user whom a notification names reads the report",
         "cleanup_orchestrator/engine/keystone_listener.py",
         "            origin=Origin.NOTICED,",
         "            user_id=user_id,\n            origin=Origin.NOTICED,",
-        tests("functional/test_api/test_api_readers"),
+        tests("functional/test_api/test_readers"),
     ),
     Mutation(
         "A manager of the domain stops the deletion of an admin",
         "cleanup_orchestrator/api/deletion_actions.py",
         "        if self._context.store.of_admin(d):",
         "        if False:",
-        tests("functional/test_api/test_api_ranks"),
+        tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "Who is allowed to stop an admin's deletion leaves no trace of it",
         "cleanup_orchestrator/api/deletion.py",
         "    if not enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):",
         "    if True:",
-        tests("functional/test_api/test_api_ranks"),
+        tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "Dry runs keep a project from being deleted",
         "cleanup_orchestrator/core/dry_runs.py",
         "return live.dry_run and not wanted.dry_run and live.status in LIVE and not live.has_changes",
         "return False",
-        tests("core/dry_runs functional/test_api/test_api_dry_runs"),
+        tests("core/dry_runs functional/test_api/test_dry_runs"),
     ),
     Mutation(
         "A dry run that has something to undo ends without its undo",
         "cleanup_orchestrator/core/dry_runs.py",
         " and not live.has_changes",
         "",
-        tests("core/dry_runs functional/test_api/test_api_dry_runs"),
+        tests("core/dry_runs functional/test_api/test_dry_runs"),
     ),
     Mutation(
         "A manager stops a deletion that an admin has requested as well",
         "cleanup_orchestrator/api/deletions.py",
         "self._context.store.create_all(tuple(left.values()), TASKS, limits, again)",
         "self._context.store.create_all(tuple(left.values()), TASKS, limits)",
-        tests("functional/test_api/test_api_ranks"),
+        tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "A manager stops a deletion below that an admin's tree has found under way",
         "cleanup_orchestrator/api/deletions.py",
         "[*self._again(req, wanted, [made]), *again]",
         "again",
-        tests("functional/test_api/test_api_ranks"),
+        tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "A manager stops the deletions below that an admin has retried",
         "cleanup_orchestrator/api/deletion_actions.py",
         "        for child_id in live:  # before any is stopped\n            self._refuse_overruling(req, self._context.store.get(child_id))\n",
         "",
-        tests("functional/test_api/test_api_ranks"),
+        tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "Each retry of a deletion under way has services called again",
         "cleanup_orchestrator/api/deletion_actions.py",
         "return None if transitions.hurried_lately(d, now) else _tried_now(req, d, now)",
         "return _tried_now(req, d, now)",
-        tests("functional/test_api/test_api_deletions"),
+        tests("functional/test_api/test_deletion_actions"),
     ),
     Mutation(
         "Domain managers may force a deletion",

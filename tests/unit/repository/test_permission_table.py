@@ -1,6 +1,6 @@
 """The page with the default permissions has each rule and each call, and says what the policy decides.
 
-``functional/test_api/test_api_permissions.py`` compares the page with the answers of the API.
+``functional/test_api/test_permissions.py`` compares the page with the answers of the API.
 """
 
 import functools

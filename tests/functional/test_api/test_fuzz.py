@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import providers
 from cleanup_orchestrator.api import openapi, operations
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
-from tests.functional.test_api.test_api_plans import planned
+from tests.functional.test_api.test_plans import planned
 from tests.support import orphaned
 from tests.support.examples import examples
 

@@ -4,8 +4,8 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover
-from tests.functional.test_api.test_api_plans import planned
-from tests.functional.test_api.test_api_searches import left, made
+from tests.functional.test_api.test_plans import planned
+from tests.functional.test_api.test_searches import left, made
 
 #: The stub's catalog has identity, network, placement and weather in RegionOne; plugins answer for two of them.
 KNOWN = [

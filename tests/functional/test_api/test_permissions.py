@@ -10,7 +10,7 @@ import pytest
 from cleanup_orchestrator.api.operations import OPERATIONS
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
-from tests.functional.test_api.test_api_plans import planned
+from tests.functional.test_api.test_plans import planned
 
 EXTENSIONS = str(Path(__file__).parents[3] / "doc" / "ext")
 sys.path.insert(0, EXTENSIONS)

@@ -9,7 +9,7 @@ from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.store import tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
-from tests.functional.test_api.test_api_blocking import FOREIGN, blocked
+from tests.functional.test_api.test_blocking import FOREIGN, blocked
 
 READERS = {"p1": [ks.DOMAIN_READER, ks.SYSTEM_READER], "p2": [ks.OTHER_READER, ks.SYSTEM_READER]}
 #: Calls that change something, with their body.

@@ -1,7 +1,7 @@
 """The examples of the OpenAPI document and of the API reference, as the API answers them.
 
 ``cleanup_orchestrator/api/examples.json`` has them. IDs and times are replaced, so that each run gives the same text.
-After a change of the API, write the file anew with ``python -m tests.functional.test_api.test_api_examples``.
+After a change of the API, write the file anew with ``python -m tests.functional.test_api.test_examples``.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.store.journal import write_journal
 from tests.functional.test_api import keystone as ks
-from tests.functional.test_api import test_api_plans as plans
+from tests.functional.test_api import test_plans as plans
 from tests.functional.test_api.site import Site
 from tests.support import orphaned
 

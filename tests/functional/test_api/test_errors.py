@@ -1,0 +1,41 @@
+"""Errors of the API: each code is explained once, and an error links to its explanation."""
+
+import re
+from pathlib import Path
+
+from cleanup_orchestrator import http_server
+from cleanup_orchestrator.api import errors
+from tests.functional.test_api.site import Site
+
+ROOT = Path(__file__).parents[3]
+API = ROOT / "cleanup_orchestrator" / "api"
+
+
+def test_an_error_links_to_its_explanation(site):
+    [link] = site.get("/v1/deletions?x=1").error["links"]
+    assert link == {"rel": "help", "href": "http://cleanup.example.com/v1/openapi.json#/x-errors/invalid_query"}
+    assert site.call("PUT", "/healthcheck").error["links"][0]["href"].endswith("#/x-errors/method_not_allowed")
+
+
+def test_an_error_links_to_the_published_reference(tmp_path, keystone):
+    extra = "[api]\nhelp_url = https://docs.example.com/api/reference.html\n"
+    site = Site(tmp_path, keystone=keystone, extra=extra)
+    [link] = site.get("/v1/deletions", token=None).error["links"]
+    assert link == {"rel": "help", "href": "https://docs.example.com/api/reference.html#error-unauthorized"}
+    site.close()
+
+
+def test_every_code_is_explained_once():
+    source = "".join(path.read_text() for path in API.glob("*.py"))
+    raised = {(code, int(status)) for status, code in re.findall(r'ApiError\(\s*(\d{3}),\s*"(\w+)"', source)}
+    assert len(raised) > 8
+    foreign = {(code, status) for status, (code, _) in errors._FOREIGN.items()}
+    passed_on = {
+        ("not_retryable", 409),
+        ("not_cancellable", 409),
+        ("not_restorable", 409),
+        ("invalid_body", 400),
+        ("invalid_query", 400),
+    }
+    of_server = {(code, status) for status, code in http_server.CODES.items()}
+    assert {(code, status) for code, (status, _) in errors.CODES.items()} == raised | foreign | passed_on | of_server
