@@ -9,7 +9,7 @@ OPTIONS = "cleanup_orchestrator/cloud/protocol_options.py"
 
 def of(names: str) -> tuple[str, ...]:
     """Return paths of the tests of the API."""
-    return tests(" ".join(f"functional/test_api/test_api_{name}" for name in names.split()))
+    return tests(" ".join(f"functional/test_api/test_{name}" for name in names.split()))
 
 
 MUTATIONS = (
@@ -18,7 +18,7 @@ MUTATIONS = (
         f"{API}app.py",
         '    response.headers["Cache-Control"] = "no-store"\n',
         "",
-        of("headers"),
+        of("app"),
     ),
     Mutation(
         "A malformed answer of Keystone to the token check is an internal error",
@@ -32,14 +32,14 @@ MUTATIONS = (
         f"{API}app.py",
         "            raise errors.of_status(404) from None\n",
         "            pass\n",
-        of("input"),
+        of("schemas"),
     ),
     Mutation(
         "The API takes a body of any size",
         f"{API}app.py",
         'conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")',
         'conf.set_default("max_request_body_size", _MAX_BODY << 10, group="oslo_middleware")',
-        of("input"),
+        of("schemas"),
     ),
     Mutation(
         "A user who may only set the brake reads its first reason",
@@ -116,7 +116,7 @@ MUTATIONS = (
         f"{API}errors.py",
         'wanted = {"allow", "www-authenticate", "retry-after"}',
         'wanted = {"allow", "retry-after"}',
-        of("headers"),
+        of("app"),
     ),
     Mutation(
         "A lien that has ended already is recorded",
@@ -235,21 +235,21 @@ MUTATIONS = (
         f"{API}schemas.py",
         "    if len(value) != len(pairs):\n",
         "    if False:\n",
-        of("input"),
+        of("schemas"),
     ),
     Mutation(
         "A body of any type is read as JSON",
         f"{API}schemas.py",
         'if request.content_type.lower() != "application/json" and (raw or request.content_type):',
         "if False:",
-        of("input"),
+        of("schemas"),
     ),
     Mutation(
         "A text with half a character reaches the database",
         f"{API}schemas.py",
         "        if not _encodable(given):\n",
         "        if False:\n",
-        of("input"),
+        of("schemas"),
     ),
     Mutation(
         "A time that does not exist is an internal error",

@@ -75,20 +75,3 @@ class TestLiens:
         table = openstack("project", "deletion", "show", id_).out
         assert "legal until it is removed: a court order (l1)" in table
         assert "on_hold: yes (lien, held by lien l1 of legal)" in table
-
-
-class TestBrake:
-    def test_set_show_and_unset(self, openstack, stub_cloud):
-        show = ("project", "deletion", "brake", "show", "-f", "json")
-        assert openstack(*show).json["on"] is False
-        result = openstack("project", "deletion", "brake", "set", "--reason", "the storage misbehaves", "-f", "json")
-        assert (result.code, result.json["on"], result.json["reason"]) == (0, True, "the storage misbehaves")
-        assert stub_cloud.requests[-1]["body"] == {"reason": "the storage misbehaves"}
-        assert openstack(*show).json["user_name"] == "admin"
-        result = openstack("project", "deletion", "brake", "unset")
-        assert (result.code, result.out) == (0, "")
-        assert openstack(*show).json["on"] is False
-
-    def test_the_brake_needs_a_reason(self, openstack, stub_cloud):
-        assert openstack("project", "deletion", "brake", "set").code == 2
-        assert stub_cloud.brake["on"] is False

@@ -9,9 +9,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.osc import common, deletion, lien, lookup, orphan, plan, screen, wait, waiver
-from cleanup_orchestrator.osc.wait import Waiter, WaitOptions
-from tests.support.timing import SleepClock
+from cleanup_orchestrator.osc import common, deletion, lien, lookup, orphan, plan, waiver
 
 EVIL = "$(reboot)`x`\x1b[2J\u202e"
 
@@ -184,77 +182,7 @@ def test_a_waiver_is_recorded_for_what_was_named(monkeypatch):
     assert asked == [(("dns", "why", "T"), {"region": "R", "project_id": "p", "allow_unknown": False})]
 
 
-# -------------------------------------------------------------------------------------------------------- the terminal
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "expected"),
-    [("abcd", 3, "abc"), ("日本語", 5, "日本"), ("é" * 3, 3, "é" * 3), ("abc", 3, "abc")],
-)
-def test_a_text_is_cut_where_it_would_wrap(text, columns, expected):
-    assert screen.cut(text, columns) == expected
-
-
-def test_more_lines_than_the_terminal_has_are_counted(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    made = screen.Screen(Terminal())
-    made._size = lambda: (80, 5)
-    made.draw([f"line {n}" for n in range(10)])
-    assert made.stream.getvalue().splitlines() == ["line 0", "line 1", "line 2", "... and 7 more"]
-
-
 # ------------------------------------------------------------------------------------------------------------ the wait
-class Api:
-    """An API whose deletion has one status after the other; the last one stays."""
-
-    def __init__(self, *records):
-        self.records = [{"id": "d", "project_name": "demo", "mode": "cascade", **each} for each in records]
-
-    def get_deletion(self, _id):
-        return self.records.pop(0) if len(self.records) > 1 else self.records[0]
-
-    def deletions(self, **_):
-        return []
-
-
-BLOCKED = {"status": "deleting", "conditions": [{"type": "blocked", "status": True, "message": "a port is in use"}]}
-MOVING = {"status": "deleting"}
-
-
-def waited(monkeypatch, api, **options):
-    monkeypatch.setattr(wait, "time", SleepClock())
-    return Waiter(api, io.StringIO(), WaitOptions(**options)).wait([dict(api.records[0])])[1]
-
-
-@pytest.mark.parametrize(
-    ("record", "code"),
-    [
-        ({"status": "deleted"}, 0),
-        ({"status": "emptied", "mode": "empty"}, 0),
-        ({"status": "planned", "dry_run": True}, 0),
-        ({"status": "emptied"}, 1),
-        ({"status": "deleted", "dry_run": True}, 1),
-        ({"status": "leftovers"}, 1),
-        ({"status": "failed"}, 1),
-        ({"status": "cancelled"}, 1),
-    ],
-)
-def test_a_wait_succeeds_only_if_the_deletion_ended_as_requested(monkeypatch, record, code):
-    assert waited(monkeypatch, Api(MOVING, record)) == code
-
-
-def test_a_wait_goes_on_while_a_person_may_help_unless_it_is_to_stop(monkeypatch):
-    assert waited(monkeypatch, Api(BLOCKED, {"status": "deleted"})) == 0
-    assert waited(monkeypatch, Api(BLOCKED), stop_when_blocked=True, timeout=3600.0) == wait.BLOCKED
-    assert waited(monkeypatch, Api(BLOCKED), timeout=60.0) == 1
-
-
-def test_what_was_blocked_before_a_retry_does_not_end_the_wait_for_it(monkeypatch):
-    api = Api(BLOCKED, BLOCKED, MOVING, {"status": "deleted"})
-    assert waited(monkeypatch, api, stop_when_blocked=True, patience=600.0) == 0
 
 
 @pytest.mark.parametrize("status", [403, 503])
