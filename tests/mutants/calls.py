@@ -411,7 +411,7 @@ MUTATIONS = (
         COVERAGE,
         "if entry.service_type in NEVER_WAIVED:",
         "if False:",
-        tests("core/waivers"),
+        tests("cloud/catalog"),
     ),
     # --------------------------------------------------------------------------------------- what no token shows
     Mutation(

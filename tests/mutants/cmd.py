@@ -68,7 +68,7 @@ MUTATIONS = (
         f"{CMD}schema.py",
         "        shown = parsed.render_as_string(hide_password=True)\n",
         "        shown = parsed.render_as_string(hide_password=False)\n",
-        (*tests("functional/test_migrations"), "tests/unit/test_schema.py"),
+        (*tests("functional/test_migrations"), "tests/unit/cmd/test_schema.py"),
     ),
     Mutation(
         "A schema of another revision passes the check before a start",

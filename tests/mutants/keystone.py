@@ -11,9 +11,9 @@ WSGI = "cleanup_orchestrator/keystone/wsgi.py"
 
 ASSUMED = tests("keystone/assumptions")
 FILTERED = tests("keystone/filter")
-HOSTILE = tests("cloud/hostile_answers")
+HOSTILE = tests("keystone/http_limits")
 PIPED = tests("keystone/pipeline")
-HOOKED = tests("keystone/hook")
+HOOKED = tests("keystone/intercept")
 
 MUTATIONS = (
     Mutation(

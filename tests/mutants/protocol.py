@@ -117,7 +117,7 @@ MUTATIONS = (
         EXAMPLE,
         'allowed = "member" in caller.roles and row["target"] == caller.project_id',
         "allowed = True",
-        tests("protocol/page"),
+        tests("protocol/openapi"),
     ),
     Mutation(
         "The 404 of a proxy means that a resource is gone",
@@ -188,20 +188,20 @@ MUTATIONS = (
         "cleanup_orchestrator/protocol/openapi.py",
         "    if call.paged:\n",
         "    if False:\n",
-        tests("protocol/page"),
+        tests("protocol/openapi"),
     ),
     Mutation(
         "A provider may offer a drain without a function for it",
         "cleanup_orchestrator/protocol/provider.py",
         "            self._need(name, self.capabilities.drain)\n",
         "            pass\n",
-        tests("protocol/wsgi"),
+        tests("protocol/provider"),
     ),
     Mutation(
         "A provider may have two types of one name",
         "cleanup_orchestrator/protocol/provider.py",
         "if not is_type_name(name) or names.count(name) > 1]",
         "if not is_type_name(name)]",
-        tests("protocol/wsgi"),
+        tests("protocol/provider"),
     ),
 )

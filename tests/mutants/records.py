@@ -187,14 +187,14 @@ MUTATIONS = (
         CHANGES,
         "c.execute(query.order_by(t.changes.c.sequence)))",
         "c.execute(query.order_by(t.changes.c.sequence.desc())))",
-        tests("drain/undo"),
+        tests("drain/fence"),
     ),
     Mutation(
         "Changes that are undone are undone once more",
         CHANGES,
         "query = query.where(t.changes.c.undone.is_(undone))",
         "pass",
-        tests("drain/undo"),
+        tests("drain/fence"),
     ),
     Mutation(
         "A decision on old facts of a deletion is saved",

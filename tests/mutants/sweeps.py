@@ -162,7 +162,7 @@ MUTATIONS = (
         EXCLUSIONS,
         "    if planned is None:\n        return lambda _resource: None",
         "    if not planned:\n        return lambda _resource: None",
-        tests("core/plans"),
+        tests("worker/exclusions"),
     ),
     Mutation(
         "An inventory does not check whether other projects use a resource",
@@ -383,7 +383,7 @@ MUTATIONS = (
         EXCLUSIONS,
         'return by_part.get(resource.id) or by_part.get("")\n\n    return unplanned',
         "return None\n\n    return unplanned",
-        tests("core/plans"),
+        tests("worker/exclusions"),
     ),
     Mutation(
         "Parts of other projects count as unplanned",

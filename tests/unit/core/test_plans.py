@@ -13,9 +13,8 @@ from cleanup_orchestrator.core import plans
 from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, remedy
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
-from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
 from tests.support.examples import examples
 from tests.unit.worker.test_deleting import US, Shelf
@@ -281,56 +280,6 @@ def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
 
 
 PARTS = ResourceType("part", lambda *_: [], None)
-
-
-def whole_with(parts, planned, attribute="whole_id", **values):
-    """A shelf with the wholes w1 and w2, and their related."""
-    shelf = Shelf(*rows("w1", "w2"))
-    part = dataclasses.replace(PARTS, list=lambda *_: parts, **values)
-    return shelf, [RelatedType("part", part, US, False, attribute, planned)]
-
-
-@pytest.mark.parametrize(
-    ("parts", "deleted", "why"),
-    [
-        (rows("p1", whole_id="w1"), ["w1", "w2"], "its part is planned as well"),
-        (rows("new", whole_id="w1"), ["w2"], "a part came later, and would go with it"),
-        (rows("new"), [], "its parent is unknown"),
-        (
-            [{"id": "new", "project_id": "them", "whole_id": "w1"}],
-            ["w1", "w2"],
-            "another project's is no newcomer",
-        ),
-        ([], ["w1", "w2"], "no parts"),
-    ],
-)
-def test_an_unplanned_resource_keeps_what_would_take_it_along(parts, deleted, why):
-    shelf, related = whole_with(parts, {"p1"})
-    result = sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
-    assert sorted(shelf.deletes) == deleted, why
-    assert set(reasons(result).values()) <= {Reason.NOT_PLANNED}
-
-
-def test_a_part_that_is_kept_anyway_is_not_unplanned():
-    shelf, related = whole_with(rows("new", whole_id="w1"), set(), keep=(lambda *_: "it goes with it",))
-    sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
-    assert sorted(shelf.deletes) == ["w1", "w2"]
-
-
-def test_parts_that_cannot_be_listed_leave_everything_unknown():
-    def broken(*_):
-        raise RuntimeError("no")
-
-    shelf, related = whole_with([], set())
-    related = [dataclasses.replace(related[0], type=dataclasses.replace(PARTS, list=broken))]
-    result = sweeps.delete(shelf.type(), None, US, related=related, planned={"w1"})
-    assert (result.outcome, shelf.deletes) == (Outcome.UNKNOWN, [])
-
-
-def test_parts_that_only_another_token_shows_keep_their_wholes():
-    shelf, related = whole_with([], set(), token=Token.PROJECT)
-    sweeps.delete(shelf.type(), None, US, related=related, planned={"w1"})
-    assert shelf.deletes == []
 
 
 def test_an_inventory_with_a_plan_writes_nothing():

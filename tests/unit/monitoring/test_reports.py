@@ -1,8 +1,10 @@
 """The report on a signal: no thread of the process dies of the signal, and a report that fails is not the last one."""
 
+import os
 import signal
 import types
 
+import psutil
 import pytest
 
 from cleanup_orchestrator.monitoring import reports
@@ -43,3 +45,13 @@ def test_after_a_report_that_cannot_be_written_the_next_one_is(monkeypatch, capl
     with pytest.raises(Over):
         reports._report_on_signal(conf(), "prog")
     assert caplog.text.count("cannot write the guru meditation report") == 1
+
+
+def test_a_report_with_a_failed_section_has_the_others(tmp_path, monkeypatch):
+    """As under ``ProcSubset=pid``: psutil has no ``/proc/stat``."""
+    (tmp_path / "self").symlink_to("/proc/self")
+    (tmp_path / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    text = reports.Report(reports._Version()).run()
+    assert "Threads" in text and "test_a_report_with_a_failed_section_has_the_others" in text
+    assert "FileNotFoundError" in text.partition(" Processes ")[2].partition(" Configuration ")[0]
