@@ -376,7 +376,7 @@ MUTATIONS = (
         SURVEY,
         "elif step.kind is StepKind.UNSUPPORTED and answer.answered_by is not AnsweredBy.NOTHING_TO_OWN:",
         "elif False:",
-        tests("core/waivers"),
+        tests("worker/survey core/waivers"),
     ),
     Mutation(
         "A catalog that was cut short is believed",
@@ -411,7 +411,7 @@ MUTATIONS = (
         COVERAGE,
         "if entry.service_type in NEVER_WAIVED:",
         "if False:",
-        tests("cloud/catalog"),
+        tests("cloud/catalog core/waivers"),
     ),
     # --------------------------------------------------------------------------------------- what no token shows
     Mutation(

@@ -233,7 +233,7 @@ MUTATIONS = (
         "cleanup_orchestrator/api/deletion_actions.py",
         "return None if transitions.hurried_lately(d, now) else _tried_now(req, d, now)",
         "return _tried_now(req, d, now)",
-        tests("functional/test_api/test_deletion_actions"),
+        tests("functional/test_api/test_deletion_actions functional/test_api/test_deletions"),
     ),
     Mutation(
         "Domain managers may force a deletion",

@@ -242,14 +242,14 @@ MUTATIONS = (
         f"{SDK}errors.py",
         "return self.status_code in (408, 429) or (self.status_code or 0) >= 500",
         "return self.status_code in (408,) or (self.status_code or 0) >= 500",
-        tests("sdk/proxy"),
+        tests("sdk/errors sdk/proxy"),
     ),
     Mutation(
         "A Keystone that fails for a moment counts as a lost login",
         f"{SDK}errors.py",
         "    if isinstance(exc, ksa_exceptions.HttpError) and (exc.http_status or 0) >= 500:\n",
         "    if False:\n",
-        tests("sdk/proxy"),
+        tests("sdk/errors sdk/proxy"),
     ),
     Mutation(
         "The token goes to the host that a link names",

@@ -223,14 +223,14 @@ MUTATIONS = (
         f"{PLUGINS}load_balancer.py",
         'or ""), *more), balancer.id)',
         'or ""),), balancer.id)',
-        tests("plugins/uses"),
+        tests("plugins/load_balancer plugins/uses"),
     ),
     Mutation(
         "A load balancer that Octavia changes is not waited for",
         f"{PLUGINS}load_balancer.py",
         'if status.startswith("PENDING_"):',
         'if status == "PENDING_CREATE":',
-        tests("plugins/shared_file_system"),
+        tests("plugins/load_balancer plugins/shared_file_system"),
     ),
     # -------------------------------------------------------------------------------------------------------- Zaqar
     Mutation(
@@ -282,14 +282,14 @@ MUTATIONS = (
         f"{NETWORK}chaining.py",
         'rows_naming(connection, project, resource, "tap_flows", "source_port")',
         'rows_naming(connection, project, resource, "tap_flows", "tap_service_id")',
-        tests("plugins/network_addons plugins/uses"),
+        tests("plugins/network plugins/network_addons plugins/uses"),
     ),
     Mutation(
         "A service graph is deleted although it joins chains of others",
         f"{NETWORK}chaining.py",
         "joined = {*graph, *(chain for some in graph.values() for chain in some)}",
         "joined = set(graph)",
-        tests("plugins/network_addons plugins/uses"),
+        tests("plugins/network plugins/network_addons plugins/uses"),
     ),
     Mutation(
         "The port of a trunk loses its host although a server has it",
@@ -326,14 +326,14 @@ MUTATIONS = (
         f"{SWIFT}accounts.py",
         "raise UnreadableName(UNREADABLE) from error\n        raise\n    names",
         "raise UnreadableName(UNREADABLE) from error\n        headers = None\n    names",
-        tests("plugins/shared_file_system"),
+        tests("plugins/object_store plugins/shared_file_system"),
     ),
     Mutation(
         "An account that Swift does not show has no containers",
         f"{SWIFT}containers.py",
         "if error.status_code != 410:  # Gone",
         "if error.status_code not in (403, 410):  # Gone",
-        tests("plugins/shared_file_system"),
+        tests("plugins/object_store plugins/shared_file_system"),
     ),
     Mutation(
         "What a bulk delete refuses counts as deleted",
@@ -347,7 +347,7 @@ MUTATIONS = (
         f"{SWIFT}containers.py",
         'for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_WRITE_HEADERS):',
         'for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To"):',
-        tests("plugins/literal_calls plugins/shared_file_system"),
+        tests("plugins/object_store plugins/literal_calls plugins/shared_file_system"),
     ),
     # --------------------------------------------------------------------------------------------------------- Heat
     Mutation(
@@ -383,7 +383,7 @@ MUTATIONS = (
         f"{HEAT}stacks.py",
         'here = [row for row in trusts if row.get("project_id") == project.id]',
         'here = [row for row in trusts if row.get("project_id")]',
-        tests("plugins/network"),
+        tests("plugins/orchestration plugins/network"),
     ),
     # ------------------------------------------------------------------------------------- CloudKitty and Blazar
     Mutation(

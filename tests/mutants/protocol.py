@@ -195,13 +195,13 @@ MUTATIONS = (
         "cleanup_orchestrator/protocol/provider.py",
         "            self._need(name, self.capabilities.drain)\n",
         "            pass\n",
-        tests("protocol/provider"),
+        tests("protocol/provider protocol/wsgi"),
     ),
     Mutation(
         "A provider may have two types of one name",
         "cleanup_orchestrator/protocol/provider.py",
         "if not is_type_name(name) or names.count(name) > 1]",
         "if not is_type_name(name)]",
-        tests("protocol/provider"),
+        tests("protocol/provider protocol/wsgi"),
     ),
 )

@@ -135,14 +135,14 @@ MUTATIONS = (
         LEFTOVERS,
         "if same is not None and _says(row, same):",
         "if same is not None:",
-        tests("functional/test_store/test_leftovers"),
+        tests("functional/test_store/test_leftovers functional/test_store/test_deletions"),
     ),
     Mutation(
         "A leftover that is gone stays on record",
         LEFTOVERS,
         "            stale.append(row.id)\n",
         "            pass\n",
-        tests("functional/test_store/test_leftovers"),
+        tests("functional/test_store/test_leftovers functional/test_store/test_deletions"),
     ),
     # -- orphans
     Mutation(

@@ -235,6 +235,81 @@ def test_no_file_is_over_500_lines():
     assert {path: length for path, length in lengths.items() if length > 500} == {}
 
 
+#: Modules without a test file of their name, or their package, and the test file that tests them.
+TESTED_BY = {
+    "api.brake": "functional/test_api/test_liens.py",
+    "api.coverage": "functional/test_api/test_waivers.py",
+    "api.deletion": "functional/test_api/test_deletions.py",
+    "api.expiring": "functional/test_hold_texts.py",
+    "api.plan_views": "functional/test_api/test_plans.py",
+    "cloud.protocol_options": "unit/protocol/test_discovery.py",
+    "cloud.rate_limit_options": "unit/cloud/test_rate_limiter_rules.py",
+    "cmd.manage": "functional/test_migrations.py",
+    "cmd.plugin_cloud": "functional/test_plugin_check.py",
+    "cmd.plugin_live": "functional/test_plugin_check.py",
+    "core.action_plan": "unit/core/test_decide.py",
+    "core.deletion": "unit/store/test_records.py",
+    "dashboard": "unit/dashboard/test_pages.py",
+    "errors": "unit/core/test_redact.py",
+    "keystone.wsgi": "unit/keystone/test_intercept.py",
+    "opts": "functional/test_manual.py",
+    "osc.expiring": "functional/test_osc/test_waiver.py",
+    "osc.request": "functional/test_osc/test_project_delete.py",
+    "osc.selection": "functional/test_osc/test_project_purge.py",
+    "protocol.calls": "unit/protocol/test_plugin.py",
+    "protocol.checks": "unit/protocol/test_wsgi.py",
+    "protocol.documents": "unit/protocol/test_wsgi.py",
+    "store.expiring": "unit/store/test_plugin_liens.py",
+}
+BRANCHES = (ast.If, ast.For, ast.While, ast.Try, ast.IfExp, ast.comprehension, ast.BoolOp, ast.Match)
+
+
+def has_logic(module):
+    """Return whether a module of 60 lines or more has five branches; others are declarations."""
+    functions = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.FunctionDef)]
+    branches = {inner for function in functions for inner in ast.walk(function) if isinstance(inner, BRANCHES)}
+    return len(branches) >= 5 and len(SOURCES[module].read_text().splitlines()) >= 60
+
+
+def files_for(module):
+    """Return the paths below ``tests`` at which the test file of a module may be.
+
+    The plugin of a service, a panel and the conformance test may have one file for the whole package.
+    """
+    room, *names = module.split(".")[1:]
+    if not names:
+        return [f"{kind}/test_{room}.py" for kind in ("unit", "functional")]
+    own = [names[-1], *(names[:-1] if room in ("dashboard", "plugins", "protocol") else ())]
+    folders = [f"unit/{room}", "functional", f"functional/test_{room}"]
+    return [f"{folder}/test_{name}.py" for folder in folders for name in own]
+
+
+def named_for(module):
+    """Return the test file that the table names for a module or its package, if any."""
+    below = module.removeprefix(f"{PACKAGE}.")
+    return next((file for name, file in TESTED_BY.items() if f"{below}.".startswith(f"{name}.")), None)
+
+
+def without_a_test_of_its_name():
+    return [
+        module
+        for module in SOURCES
+        if SOURCES[module].name != "__init__.py" and has_logic(module)
+        if not any((ROOT / "tests" / file).exists() for file in files_for(module))
+    ]
+
+
+def test_the_test_of_a_module_has_its_name():
+    """A reader of a module opens the file of the same name, and not the one that the history led to."""
+    assert sorted(module for module in without_a_test_of_its_name() if named_for(module) is None) == []
+
+
+def test_every_exception_is_needed_and_names_a_test_file():
+    exceptions = [module.removeprefix(f"{PACKAGE}.") for module in without_a_test_of_its_name()]
+    assert [name for name in TESTED_BY if not any(f"{each}.".startswith(f"{name}.") for each in exceptions)] == []
+    assert [file for file in TESTED_BY.values() if not (ROOT / "tests" / file).is_file()] == []
+
+
 def room(module):
     return module.split(".")[1] if "." in module else ""
 
