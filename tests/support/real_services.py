@@ -140,4 +140,8 @@ SOURCES[f"{FOLDER}test_protocol_service.py"] = (
 #: Each commit uses one of the two servers, in rotation, and each set of files uses the other one the next time,
 DATABASES = ("postgresql", "mariadb")
 #: except these files, which test differences between the servers.
-BOTH_DATABASES = _functional("store", "fencing", "migrations", "liens_store", "chaos")
+BOTH_DATABASES = _functional(
+    *("fencing", "migrations", "chaos"),
+    *(f"store/test_{name}" for name in ("brake", "changes", "database", "deletions", "leftovers", "liens")),
+    *(f"store/test_{name}" for name in ("plugin_liens", "steps", "waivers")),
+)
