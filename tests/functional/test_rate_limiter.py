@@ -165,6 +165,7 @@ class Service(http.server.ThreadingHTTPServer):
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # it delays each body by 40 ms
 
             def answer(self):
                 with server.lock:

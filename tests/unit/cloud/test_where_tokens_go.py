@@ -25,6 +25,7 @@ def serving(answer):
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # it delays each body by 40 ms
 
         def handle_any(self):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
