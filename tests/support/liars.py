@@ -1,7 +1,7 @@
 """A correct service that speaks the project resources protocol, and one lie of it for each value of `Lie`.
 
 The service is plain WSGI in memory, independent of `cleanup_orchestrator.protocol`: an error of the package is no error
-of this service. It validates tokens of a fixed table itself. `serve` starts it on a port of loopback; `Direct` calls it
+of this service. It validates tokens of a fixed table itself. `serve` starts it on a port of loopback; `caller` calls it
 without one.
 """
 
@@ -21,9 +21,7 @@ from enum import StrEnum
 from typing import Any
 from wsgiref import simple_server
 
-import requests
-
-from cleanup_orchestrator.cloud import session as cloud_session
+from cleanup_orchestrator.protocol.conformance import Answer, Send
 
 BASE = "/storage/project-resources/v1"
 SERVICE_TYPE = "storage"
@@ -475,33 +473,29 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     daemon_threads = True
 
 
-class Direct(cloud_session.LiteralPaths):
-    """Calls a WSGI application in place of a request to a host: a check makes hundreds of them."""
+def caller(application: Callable[..., Any], token: str = "") -> Send:
+    """Return what calls a WSGI application in place of a host: a check makes hundreds of requests."""
 
-    def __init__(self, application: Callable[..., Any]) -> None:
-        super().__init__()
-        self._application = application
-
-    def send(self, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> requests.Response:
-        """Return the answer of the application to a request."""
-        target = self.request_url(request, {})
-        path, _mark, query = target.partition("?")
+    def send(method: str, where: str, headers: Mapping[str, str]) -> Answer:
+        path, _mark, query = where.partition("?")
+        given = {"Accept": "application/json", **({"X-Auth-Token": token} if token else {}), **headers}
         environ = {
-            "REQUEST_METHOD": request.method,
-            "PATH_INFO": urllib.parse.unquote(path, encoding="latin-1"),
+            "REQUEST_METHOD": method,
+            "PATH_INFO": urllib.parse.unquote(BASE + path, encoding="latin-1"),
             "QUERY_STRING": query,
-            "REQUEST_URI": target,
-            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()},
+            "REQUEST_URI": BASE + where,
+            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in given.items()},
         }
-        answer = requests.Response()
+        status, answered = 0, {}
 
-        def start_response(status: str, headers: list[tuple[str, str]]) -> None:
-            answer.status_code = int(status.partition(" ")[0])
-            answer.headers.update(headers)
+        def start_response(line: str, fields: list[tuple[str, str]]) -> None:
+            nonlocal status, answered
+            status, answered = int(line.partition(" ")[0]), {name.lower(): value for name, value in fields}
 
-        answer._content = b"".join(self._application(environ, start_response))
-        answer.request, answer.url = request, str(request.url)
-        return answer
+        body = b"".join(application(environ, start_response))
+        return Answer(f"{method} {where or '/'}", status, answered, body)
+
+    return send
 
 
 @contextlib.contextmanager

@@ -3,23 +3,22 @@
 import functools
 import pathlib
 import re
+from unittest import mock
 
 import pytest
-import requests
 from keystoneauth1 import token_endpoint
 
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cmd import protocol_check
 from cleanup_orchestrator.protocol import conformance
-from cleanup_orchestrator.protocol.conformance import Callers, Options, Verdict
+from cleanup_orchestrator.protocol.conformance import Callers, Options, Verdict, writes
 from cleanup_orchestrator.protocol.documents import PATH
 from tests.support import liars
 from tests.support.liars import OTHER, PROJECT, Lie, filled
+from tests.support.timing import SleepClock
 
 pytestmark = pytest.mark.usefixtures("no_retries")
 
-#: Endpoints of a service that is called without a connection.
-WORKS, BROKEN = "http://works/storage", "http://broken/storage"
 #: What each lie breaks, by the numbers of the rules.
 BREAKS = {
     Lie.ANONYMOUS: {1, 2},
@@ -87,40 +86,41 @@ def after_a_check(lie=None):
     return service, checked(service)
 
 
-def checked(service, delete=True, member=True, backend=True, pool=None, urls=(WORKS, BROKEN), **options):
-    """Check a service; return the findings.
+def checked(service, delete=True, member=True, backend=True, **options):
+    """Check a service in this process; return the findings. Time passes only while the check waits for a delete."""
+    clock = SleepClock()
+    with mock.patch.object(writes, "time", clock), mock.patch.object(liars, "time", clock):
+        return find(
+            lambda token: liars.caller(service, token),
+            liars.caller(service.without_backend(), liars.SERVICE_TOKEN) if backend else None,
+            member,
+            delete=delete,
+            **options,
+        )
 
-    :param pool: sends the requests; default: none of them leaves the process
-    :param urls: of the service, and of an instance of it whose backend does not answer
-    """
-    if pool is None:
-        pool = requests.Session()
-        pool.trust_env = False  # it looks for proxies in the environment before each request
-        pool.mount(WORKS, liars.Direct(service))
-        pool.mount(BROKEN, liars.Direct(service.without_backend()))
-    base, broken = (f"{url}/{PATH}" for url in urls)
 
-    def sender(token, where=base, **kwargs):
-        guard = protocol_check.below([base]) if delete else cloud_session.read_only
-        auth = token_endpoint.Token(where, token)
-        session = cloud_session.GuardedSession(guard, auth=auth, session=pool)
-        return protocol_check.sender(session, where, **kwargs)
-
+def find(sender, without_backend, member=True, **options):
     callers = Callers(
         service=sender(liars.SERVICE_TOKEN),
-        anonymous=sender("", authenticated=False),
+        anonymous=sender(""),
         member=sender(liars.MEMBER_TOKEN) if member else None,
-        without_backend=sender(liars.SERVICE_TOKEN, broken) if backend else None,
+        without_backend=without_backend,
     )
     given = {"project": PROJECT, "other": OTHER, "service_type": liars.SERVICE_TYPE, "member_project": PROJECT}
-    return list(conformance.run(callers, Options(**{**given, "delete": delete, "wait": 0.5, **options})))
+    return list(conformance.run(callers, Options(**{**given, "wait": 0.5, **options})))
 
 
 def test_an_honest_service_passes_every_check_over_http():
     service = filled()
     with liars.serve(service) as url, liars.serve(service.without_backend()) as broken:
-        findings = checked(service, pool=cloud_session.http_pool(), urls=(url, broken))
-    assert {finding.verdict for finding in findings} == {Verdict.OK}
+
+        def sender(token, where=url):
+            guard, auth = protocol_check.below([f"{url}/{PATH}"]), token_endpoint.Token(where, token)
+            session = cloud_session.GuardedSession(guard, auth=auth, session=cloud_session.http_pool())
+            return protocol_check.sender(session, f"{where}/{PATH}", authenticated=bool(token))
+
+        found = find(sender, sender(liars.SERVICE_TOKEN, broken), delete=True)
+    assert {finding.verdict for finding in found} == {Verdict.OK}
 
 
 def failed(findings):
