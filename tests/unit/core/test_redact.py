@@ -177,7 +177,7 @@ PIECES = [
 PIECES += ['"', " ", "\n", "b'", "x-auth-token", "/", "-"]
 PIECES += ["\\", '\\"', '"password": "', "\\'token\\': \\'", "Authorization", "u:p", "//", "1"]
 PIECES += ["-----BEGIN ", "RSA PRIVATE KEY", "PRIVATE KEY-----", "-----", "-----END ", "private_key: -----BEGIN X-----"]
-SECONDS = 2.0  #: for 64 KiB, which take some milliseconds
+SECONDS = 0.5  #: for 64 KiB, which take some milliseconds
 
 
 def took(text):
@@ -211,7 +211,6 @@ def test_no_text_takes_more_time_than_its_length_explains(repeated, end):
     unit = "".join(repeated)
     text = unit * (redact.LONGEST // len(unit)) + "".join(end)
     assert took(text) < SECONDS
-    assert took(text * 4) < 4 * SECONDS
 
 
 @given(st.integers(0, 64), st.sampled_from([f"x://u:{'s' * 40}@h", FERNET, JWS, f"password={'s' * 40}", f"{'s' * 40}"]))
