@@ -30,6 +30,7 @@ from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteR
 _HOME, _FOREIGN = "http://endpoint.invalid", "http://foreign.invalid"
 _TOKEN = "the-token-of-the-check"
 _LONGEST = 4096
+_PATIENCE = 5.0  #: seconds for one read of an answer
 
 
 def _answer(status: str, body: bytes, *headers: str, missing: int = 0) -> bytes:
@@ -154,7 +155,7 @@ def check() -> None:
     with network.pool() as pool:
         for case in _CASES:
             network.answer, network.limits.seconds = case.answer, case.seconds
-            session = GuardedSession(case.guard, auth=_Auth(), session=pool, timeout=5)
+            session = GuardedSession(case.guard, auth=_Auth(), session=pool, timeout=_PATIENCE)
             raised: Exception | None = None
             try:
                 case.call(session)

@@ -117,9 +117,11 @@ def test_the_installed_libraries_call_every_hook():
     assert clouds()
 
 
+@pytest.mark.usefixtures("no_retries")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_library_that_skips_a_hook_stops_the_start(monkeypatch, mutant):
     mutant(monkeypatch)
+    monkeypatch.setattr(assumptions, "_PATIENCE", 0.5)
     with pytest.raises(CleanupError) as refused:
         clouds()
     assert MUTANTS[mutant] in str(refused.value)
