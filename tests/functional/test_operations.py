@@ -294,7 +294,10 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
 
     monkeypatch.setattr(keystone, "_answer", chatty)
     unreachable = f"rabbit://someone:{in_url}@127.0.0.1:1/"
-    more = f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {unreachable}\n"
+    more = (
+        f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {unreachable}\n"
+        "[oslo_messaging_rabbit]\nrabbit_retry_interval = 0\nrabbit_retry_backoff = 0\n"
+    )
     all_ = processes(default="debug = true", more=more)
     child = all_.start("all_in_one")
     deletion = json.loads(all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})[1])
