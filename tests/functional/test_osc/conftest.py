@@ -1,7 +1,6 @@
 """The real ``openstack`` shell against the stub."""
 
 import dataclasses
-import functools
 import importlib.metadata
 import io
 import json
@@ -9,11 +8,9 @@ import logging
 import os
 import subprocess
 import sys
-import types
 
 import pytest
-import stevedore
-from cliff import commandmanager
+from cliff.commandmanager import CommandManager
 from osc_lib import clientmanager
 
 from tests.functional.test_osc import stub
@@ -43,9 +40,19 @@ def _installed():
 @pytest.fixture(scope="session", autouse=True)
 def commands_once():
     """Load the 900 commands of ``openstack`` once, and not at each call, which takes most of the time of a call."""
+    load, loaded = CommandManager.load_commands, {}  # the commands after a sequence of groups
+
+    def load_once(manager, namespace):
+        groups = (*manager.group_list, namespace)
+        if groups in loaded:
+            manager.group_list.append(namespace)
+            manager.commands.update(loaded[groups])
+        else:
+            load(manager, namespace)
+            loaded[groups] = dict(manager.commands)
+
     with pytest.MonkeyPatch.context() as patch:
-        loaded = types.SimpleNamespace(ExtensionManager=functools.cache(stevedore.ExtensionManager))
-        patch.setattr(commandmanager, "stevedore", loaded)
+        patch.setattr(CommandManager, "load_commands", load_once)
         yield
 
 
