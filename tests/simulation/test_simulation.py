@@ -1,6 +1,6 @@
 """The promises, over many different runs, each of which can be repeated exactly.
 
-``tox`` runs seeds 0 to 99 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
+``tox`` runs seeds 0 to 59 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
 other seeds: CI tries 100 for each commit, ``tox -e nightly`` some thousands. The tests of the simulation itself and the
 search by hypothesis cost minutes, so they have the marker ``real``: they run for each commit in CI, not in ``tox``.
 """
@@ -26,7 +26,7 @@ from tests.simulation.plan import DEEDS, FAULTS, SERVICES, Deed, Fault, Plan, _s
 from tests.simulation.world import run
 
 #: How many seeds are tried. By default those that ``tox`` tries: always the same ones.
-RUNS = int(os.environ.get("CLEANUP_SIMULATION_RUNS", "100"))
+RUNS = int(os.environ.get("CLEANUP_SIMULATION_RUNS", "60"))
 #: The first of them. CI derives it from the commit's hash, so that each commit tries others.
 FIRST = int(os.environ.get("CLEANUP_SIMULATION_FIRST", "0"))
 #: Seeds in one test: several processes share the seeds, and a failure is reported early.
