@@ -54,6 +54,7 @@ class ChangeType(StrEnum):
     GRANT_REMOVED = "grant_removed"
     JANITOR_LENT = "janitor_lent"  #: a service got the token of the janitor with a delete, and may have kept it
     JANITOR_MADE = "janitor_made"  #: a user in Keystone that is deleted with the deletion
+    PROJECT_DELETE_SENT = "project_delete_sent"  #: not for the lock: the delete of the project itself
     PROJECT_DISABLED = "project_disabled"
     PROJECT_FENCED = "project_fenced"
     SERVICE_DRAINED = "service_drained"  #: a service that speaks the protocol refuses new resources

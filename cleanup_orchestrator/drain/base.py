@@ -31,6 +31,7 @@ LOG = log.getLogger(__name__)
 GRANT_ADDED = ChangeType.GRANT_ADDED
 GRANT_REMOVED = ChangeType.GRANT_REMOVED
 JANITOR_LENT = ChangeType.JANITOR_LENT
+PROJECT_DELETE_SENT = ChangeType.PROJECT_DELETE_SENT
 JANITOR_MADE = ChangeType.JANITOR_MADE
 PROJECT_DISABLED = ChangeType.PROJECT_DISABLED
 PROJECT_FENCED = ChangeType.PROJECT_FENCED
@@ -39,6 +40,8 @@ SERVICE_DRAINED = ChangeType.SERVICE_DRAINED
 #: Not for the lock: a resource that ran until the recovery window opened.
 RESOURCE_STOPPED = ChangeType.RESOURCE_STOPPED
 
+#: The text about a delete of the project that was refused, or that Keystone did not get.
+NO_EFFECT = "the delete of the project took no effect"
 #: Key in a role assignment's scope: the role applies to the children of the project, not to the project.
 INHERITED = "OS-INHERIT:inherited_to"
 
@@ -390,6 +393,8 @@ def undo(
         return remove_janitor(projects, project_id, change)
     if change.type == JANITOR_LENT:
         return "the token of the janitor ends with its user"
+    if change.type == PROJECT_DELETE_SENT:
+        return NO_EFFECT
     try:
         if change.type == RESOURCE_STOPPED and start is not None:
             projects.get_uncached(project_id)

@@ -195,6 +195,34 @@ MUTATIONS = (
         tests("worker/remove worker/guard"),
     ),
     Mutation(
+        "A project that another client deleted counts as deleted by the orchestrator",
+        REMOVE,
+        "            if self._sent() or self.deletion.project_gone_at is not None:",
+        "            if True:",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A delete of the project is sent before it is on record",
+        REMOVE,
+        '            self.context.record_intent(drain.PROJECT_DELETE_SENT, {}, "the delete of the project")\n',
+        "",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A delete that took no effect explains a project that others deleted later",
+        REMOVE,
+        "        self._forget_sent()\n        return self._stopped(why",
+        "        return self._stopped(why",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A delete that Keystone forbids explains a project that others deleted later",
+        REMOVE,
+        "            self._forget_sent()\n            return why_keystone_refuses",
+        "            return why_keystone_refuses",
+        tests("worker/remove"),
+    ),
+    Mutation(
         "A project counts as removed although Keystone still knows it",
         REMOVE,
         "        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)\n",
@@ -478,9 +506,9 @@ MUTATIONS = (
     Mutation(
         "A delete that Keystone refuses for the lock voids nothing",
         "cleanup_orchestrator/worker/steps/remove.py",
-        "learned = (ProjectReopened(), RemovalStopped())",
-        "learned = (RemovalStopped(),)",
-        tests("worker/remove worker/guard"),
+        "return self._stopped(why, ProjectReopened())",
+        "return self._stopped(why)",
+        tests("worker/remove"),
     ),
     # ---------------------------------------------------------------------------------------------------------- engine
     Mutation(

@@ -19,6 +19,7 @@ _ABANDONED = """
 SELECT l.resource_id FROM leftovers l JOIN deletions d ON d.id = l.deletion_id
  WHERE l.abandoned AND d.id = ? AND d.forced IS NOT NULL
 """
+_SENT = "SELECT 1 FROM changes WHERE type = 'project_delete_sent' AND deletion_id = ?"
 _UNSEEN = """
 SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.deletion_id
  WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
@@ -108,17 +109,17 @@ class Proofs:
             return
         if project.exists:
             self._promises.fail("deleted, and Keystone still has the project")
-        elif project.gone_by_others and not self._unnoticed(project):
+        elif project.gone_by_others and not self._unnoticed(project, deletion_id):
             self._proven("deleted (by another user)", project.id, deletion_id, None)
 
-    @staticmethod
-    def _unnoticed(project: Project) -> bool:
-        """Whether others regained access and deleted the project after the last inventory.
+    def _unnoticed(self, project: Project, deletion_id: str) -> bool:
+        """Whether others regained access and deleted the project after a delete of the orchestrator that failed.
 
-        The removal finds no project then. The orchestrator takes that for the effect of a delete whose answer was lost.
+        The removal finds no project then. The orchestrator takes that for the effect of its delete.
         """
         listed = [at for (_, name), at in project.listed_at.items() if name not in PROJECT_SETTINGS]
-        return project.reopened > max(listed)
+        sent = self._promises.database.raw.execute(_SENT, (deletion_id,)).fetchone()
+        return project.reopened > max(listed) and sent is not None
 
     def _proven(self, what: str, project_id: str, deletion_id: str, thread: Thread | None) -> None:
         """Two complete empty inventories, begun after the lock and the longest token cache."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
-from cleanup_orchestrator.core.facts import ProjectReopened, RemovalStopped
+from cleanup_orchestrator.core.facts import Fact, ProjectReopened, RemovalStopped
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.journal import Event, EventType
+from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -18,14 +18,17 @@ from cleanup_orchestrator.worker.steps.service_drains import forget_drain
 
 
 class Remove(StepRunner):
-    """Deletes the project, unless a waiver has ended or the project is enabled again."""
+    """Deletes the project, unless a waiver has ended or the project is enabled again.
+
+    If Keystone does not know the project, the answer to an earlier delete may have been lost. If no delete was sent,
+    another client deleted the project, and may have opened it after the last inventory.
+    """
 
     def run(self) -> StepResult:
         """Delete the project and ask Keystone whether it is gone."""
         if ended := self._ended_waiver():
             # What the waiver covered is listed again, or blocks.
-            text = f"it has expired, or was withdrawn, before the project went: {ended}"
-            return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(RemovalStopped(),))
+            return self._stopped(f"it has expired, or was withdrawn, before the project went: {ended}")
         projects = self.context.projects(writing=True)
         if (kept := self._delete(projects)) is not None:
             return kept
@@ -54,31 +57,57 @@ class Remove(StepRunner):
             if not driver.held_until_removed(context, project):
                 return self._reopened(self.context.lock_changed(project))
             headers = driver.removal_headers(context)
+            self.context.record_intent(drain.PROJECT_DELETE_SENT, {}, "the delete of the project")
             try:
                 projects.delete(self.deletion.project_id, self.deletion.id, headers)
             except ka_exceptions.Conflict as error:
                 return self._reopened(f"{classify(error).message}: the project is locked and proven empty again")
         except ProjectNotFound:
-            return None
+            if self._sent() or self.deletion.project_gone_at is not None:
+                return None
+            why = "another client deleted the project, and may have opened it before: it is proven empty again"
+            return self._stopped(why, *self.context.gone_facts())
         except ka_exceptions.Forbidden as error:
+            self._forget_sent()
             return why_keystone_refuses(projects, self.deletion.project_id, error)
         return None
 
+    def _reopened(self, why: str) -> StepResult:
+        """Return the result that voids every inventory since the closing. No delete took effect until now."""
+        self._forget_sent()
+        return self._stopped(why, ProjectReopened())
+
     @staticmethod
-    def _reopened(why: str) -> StepResult:
-        """Return the result that voids every inventory since the closing."""
-        learned = (ProjectReopened(), RemovalStopped())
-        return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=learned)
+    def _stopped(why: str, *learned: Fact) -> StepResult:
+        """Return the result after which the project is proven empty again."""
+        return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=(*learned, RemovalStopped()))
+
+    def _sent(self) -> list[Change]:
+        """Return the record of a delete that was sent and not refused."""
+        return [c for c in self.context.store.changes(self.deletion.id) if c.type == drain.PROJECT_DELETE_SENT]
+
+    def _forget_sent(self) -> None:
+        """Record that no delete took effect: a later answer that the project is gone is not due to one."""
+        for change in self._sent():
+            self._mark_undone(change, drain.NO_EFFECT)
 
     def _forget_changes(self, projects: Projects) -> None:
         """Mark every recorded change as undone: they went with the project, except for the janitor."""
-        store = self.context.store
-        for change in store.changes(self.deletion.id):
+        for change in self.context.store.changes(self.deletion.id):
             text = f"{change.type}: gone with the project"
             if change.type == drain.SERVICE_DRAINED:
                 text = forget_drain(self.context, change)
+            elif change.type == drain.PROJECT_DELETE_SENT:
+                text = "the delete of the project took effect"
             elif change.type == drain.JANITOR_MADE:
                 text = drain.remove_janitor(projects, self.deletion.project_id, change)
-            event = Event(EventType.DRAIN_UNDONE, text, self.worker.name)
-            if not store.undone(self.step, change, event):
-                raise Stopped(f"step {self.step.name} is not held by this worker any more")
+            self._mark_undone(change, text)
+
+    def _mark_undone(self, change: Change, text: str) -> None:
+        """Mark a recorded change as undone.
+
+        :raises Stopped: another worker holds the step
+        """
+        event = Event(EventType.DRAIN_UNDONE, text, self.worker.name)
+        if not self.context.store.undone(self.step, change, event):
+            raise Stopped(f"step {self.step.name} is not held by this worker any more")

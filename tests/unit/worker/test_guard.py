@@ -11,6 +11,7 @@ from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake
+from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
@@ -52,7 +53,16 @@ class Records:
     def changes(self, _deletion_id):
         return self.changed
 
+    def now(self):
+        return T0
+
+    def record_intent(self, step, type_, data):
+        made = Change(f"c{len(self.changed)}", step.deletion_id, len(self.changed) + 1, type_, dict(data))
+        self.changed = (*self.changed, made)
+        return made
+
     def undone(self, _step, change, event):
+        self.changed = tuple(one for one in self.changed if one != change)
         self.forgotten.append((change.type, event.message))
         return True
 

@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
+from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.worker.steps import context as steps_context
 from tests.unit.worker.test_guard import task
 from tests.unit.worker.test_sweep import done
@@ -22,8 +23,8 @@ from tests.unit.world import T0, deletion
 class Removal:
     """``Projects`` of one project, which goes when it is deleted, or does not."""
 
-    def __init__(self, enabled=False, goes=True, held=True, conflict=False):
-        self.enabled, self.goes, self.held, self.conflict = enabled, goes, held, conflict
+    def __init__(self, enabled=False, goes=True, held=True, conflict=False, vanished=False):
+        self.enabled, self.goes, self.held, self.conflict, self.vanished = enabled, goes, held, conflict, vanished
         self.deleted = []
 
     def __call__(self, _identity):
@@ -33,7 +34,7 @@ class Removal:
         return self.get(project_id)
 
     def get(self, project_id):
-        if self.deleted and self.goes:
+        if self.vanished or (self.deleted and self.goes):
             raise ProjectNotFound("gone")
         return Project(project_id, "P", "dom", self.enabled)
 
@@ -49,6 +50,21 @@ class Removal:
             held_until_removed=lambda _context, _project: self.held,
             removal_headers=lambda _context: {"Serial": "7"},
         )
+
+
+def removal(monkeypatch, projects, *changes, **record):
+    """Return the task that removes a project with these changes on record."""
+    monkeypatch.setattr(steps_context, "Projects", projects)
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, drained_at=T0, **record)
+    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
+    made.worker.driver = projects.driver()
+    made.worker.store.changed = changes
+    return made
+
+
+def recorded(made, result):
+    """Return the deletion after a result."""
+    return actions.record(dataclasses.replace(made.worker.store.record, empty_inventories=2), made.step, result, T0)[0]
 
 
 WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
@@ -69,16 +85,13 @@ WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
 )
 def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
     projects.deleted.clear()
-    monkeypatch.setattr(steps_context, "Projects", projects)
-    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers, drained_at=T0)
-    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
+    made = removal(monkeypatch, projects, waivers=waivers)
     made.worker.store.waivers = in_force
-    made.worker.driver = projects.driver()
     result = done(made)
     assert result.outcome is outcome
     assert projects.deleted == [("p", "d", {"Serial": "7"})] * deleted
     if outcome is Outcome.UNKNOWN and not deleted:
-        after, _ = actions.record(dataclasses.replace(record, empty_inventories=2), made.step, result, T0)
+        after = recorded(made, result)
         assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
         assert after.drained_at is None or waivers, "and locked anew, unless only a waiver ended"
     assert isinstance(result, StepResult)
@@ -99,6 +112,45 @@ class Refusing(Removal):
 
     def delete(self, *_):
         raise ka_exceptions.Forbidden("no")
+
+
+SENT = Change("c", "d", 1, ChangeType.PROJECT_DELETE_SENT, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone_at", "outcome"),
+    [((SENT,), None, Outcome.CLEAR), ((), T0, Outcome.CLEAR), ((), None, Outcome.UNKNOWN)],
+    ids=["a delete was sent", "seen before the last inventories", "another client deleted it"],
+)
+def test_a_project_that_keystone_does_not_know_is_deleted_only_after_a_delete(monkeypatch, changes, gone_at, outcome):
+    made = removal(monkeypatch, Removal(vanished=True), *changes, project_gone_at=gone_at)
+    result = done(made)
+    assert result.outcome is outcome
+    if outcome is Outcome.UNKNOWN:
+        after = recorded(made, result)
+        assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
+        assert after.project_gone_at is not None, "as a project that another client deleted"
+
+
+@pytest.mark.parametrize(
+    "projects",
+    [Removal(enabled=True), Removal(held=False), Removal(conflict=True), Refusing()],
+    ids=["enabled", "another lock", "409", "403"],
+)
+def test_a_delete_that_took_no_effect_explains_no_later_answer(monkeypatch, projects):
+    """Others may delete the project meanwhile, after they created something in it."""
+    made = removal(monkeypatch, projects, SENT)
+    done(made)
+    assert made.worker.store.changed == ()
+
+
+def test_the_delete_of_a_project_is_on_record_before_it_is_sent(monkeypatch):
+    projects = Removal()
+    made = removal(monkeypatch, projects)
+    made.worker.store.record_intent = lambda *_: None  # the claim was lost meanwhile
+    with pytest.raises(Stopped):
+        done(made)
+    assert projects.deleted == []
 
 
 @pytest.mark.parametrize("what", ["close", "remove"])
@@ -138,16 +190,6 @@ class WithUsers(Removal):
         return True
 
 
-def removal(monkeypatch, projects, *changes):
-    """Return the task that removes a project with these changes on record."""
-    monkeypatch.setattr(steps_context, "Projects", projects)
-    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
-    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
-    made.worker.driver = projects.driver()
-    made.worker.store.changed = changes
-    return made
-
-
 JANITOR = Change("c", "d", 1, ChangeType.JANITOR_MADE, {"name": "cleanup-janitor-d", "domain_id": "dom"})
 
 
@@ -159,6 +201,7 @@ def test_the_janitor_is_deleted_with_the_project(monkeypatch):
     assert made.worker.store.forgotten == [
         ("janitor_made", "deleted the janitor, user cleanup-janitor-d"),
         ("project_disabled", "project_disabled: gone with the project"),
+        ("project_delete_sent", "the delete of the project took effect"),
     ]
 
 
