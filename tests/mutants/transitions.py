@@ -257,6 +257,13 @@ MUTATIONS = (
         tests("core/lock engine/keystone_listener"),
     ),
     Mutation(
+        "A change of the lock during the recovery window voids nothing",
+        "cleanup_orchestrator/core/lock.py",
+        "frozenset({Status.INVENTORY, Status.RECOVERABLE, Status.DELETING, Status.VERIFYING})",
+        "frozenset({Status.INVENTORY, Status.DELETING, Status.VERIFYING})",
+        tests("core/lock"),
+    ),
+    Mutation(
         "A role that was given since the lock does not keep the project",
         "cleanup_orchestrator/drain/roles.py",
         "return context.evidence == lock.evidence(context.user_id, roles_of_others(context))",

@@ -46,6 +46,13 @@ def test_what_voids_a_lock(values, user_id, void):
         assert (event.type, event.actor, event.message) == ("inventory.void", user_id, "roles")
 
 
+@pytest.mark.parametrize("status", [Status.INVENTORY, Status.RECOVERABLE, Status.DELETING])
+def test_a_change_before_the_verification_voids_the_lock_in_the_present_round(status):
+    record = deletion(status=status, lock_evidence=SEEN, drained_at=T0, round=3)
+    after = actions.apply(record, (), lock.void(record, (), "manager", "roles"), T0).deletion
+    assert (after.drained_at, after.round) == (None, 3)
+
+
 @pytest.mark.parametrize(
     ("step", "user_id", "void"),
     [
