@@ -74,6 +74,13 @@ MUTATIONS = (
         tests("core/rounds"),
     ),
     Mutation(
+        "A hold at the last try of a type ends its tries",
+        ROUNDS,
+        "step.attempt < view.rules.attempts or step.reason == Reason.ON_HOLD:",
+        "step.attempt < view.rules.attempts:",
+        tests("core/held"),
+    ),
+    Mutation(
         "The delete round of a project that is gone does not sweep what was empty",
         ROUNDS,
         "if d.round_opened_at is not None or d.project_gone_at is not None:",

@@ -343,6 +343,14 @@ def test_attempts_on_hold_do_not_count():
     assert w.run() is Status.DELETED
 
 
+def test_a_hold_that_is_over_before_an_engine_sees_it_does_not_end_the_tries():
+    answers = iter([UNKNOWN, UNKNOWN, ON_HOLD, CLEAR])
+    w = World(deletion(), PORT, QUOTA)
+    w.answers = {"network.quota": lambda _: next(answers)}
+    assert w.run() is Status.DELETED
+    assert w.step("network.quota").outcome is Outcome.CLEAR
+
+
 def test_of_very_many_liens_the_first_are_named_and_the_others_counted():
     """A column takes 64 kB of text, and a reason may have 4 kB."""
     many = tuple(dataclasses.replace(lien(f"l{n}"), reason="🗑" * 1000) for n in range(200))
