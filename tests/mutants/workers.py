@@ -368,6 +368,13 @@ MUTATIONS = (
         tests("drain/revoke drain/fence"),
     ),
     Mutation(
+        "Tokens stay valid after a drain whose earlier try removed the last grant",
+        REVOKE,
+        "        base.forget_tokens(context)\n",
+        "        if removed:\n            base.forget_tokens(context)\n",
+        tests("drain/roles"),
+    ),
+    Mutation(
         "A drain with new direct grants still holds",
         REVOKE,
         "return not self._direct(context) and not self._others(context)",

@@ -103,3 +103,10 @@ def test_a_user_who_left_or_came_since_the_close_is_seen():
     assert evidence == lock.evidence("me", [(str(e), *MEMBER) for e in (True, False)])
     keystone.direct.discard(MEMBER)
     assert not driver.held_until_removed(keystone.context(evidence), keystone.project())
+
+
+def test_tokens_are_forgotten_also_if_an_earlier_try_removed_the_last_grant(monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(base, "forget_tokens", forgotten.append)
+    assert Revoke().drain(Keystone().context()).full
+    assert len(forgotten) == 1
