@@ -221,4 +221,11 @@ MUTATIONS = (
         "            for part_id in ():\n",
         tests("engine/orphan_scans"),
     ),
+    Mutation(
+        "A change that does not say how it ended counts as one that failed",
+        "cleanup_orchestrator/engine/keystone_listener.py",
+        'payload.get("outcome", "success") == "success"',
+        'payload.get("outcome") == "success"',
+        tests("engine/keystone_listener"),
+    ),
 )

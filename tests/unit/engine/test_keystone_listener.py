@@ -90,6 +90,7 @@ DRAINED, CLOSED = {"drained_at": T0}, {"drained_at": T0, "closed_at": T0, "empty
         (DRAINED, GRANTED, DIRECT | MANAGER, True),
         (DRAINED, "identity.role_assignment.deleted", DIRECT | MANAGER, True),
         (CLOSED, GRANTED, DIRECT | MANAGER, True),
+        (DRAINED, GRANTED, DIRECT | {"initiator": MANAGER["initiator"]}, True),  # without an outcome
         (DRAINED, GRANTED, ABOVE, True),
         (DRAINED, GRANTED, DOMAIN, True),
         (CLOSED, PATCHED, UPDATED | MANAGER, True),
