@@ -27,6 +27,13 @@ MUTATIONS = (
         of("project_purge"),
     ),
     Mutation(
+        "A number of days is counted in local time",
+        f"{OSC}arguments.py",
+        "datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)",
+        "datetime.datetime.now() + datetime.timedelta(days=parsed_args.days)",
+        tests("osc/arguments"),
+    ),
+    Mutation(
         "The name of a resource runs in a shell that reads the output",
         f"{OSC}common.py",
         '        if parsed_args.formatter == "shell":\n',
