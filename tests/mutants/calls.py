@@ -129,6 +129,13 @@ MUTATIONS = (
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
+        "A lease is counted from the answer of a slow store",
+        BUDGET,
+        "grant.slots, now + LEASE - _MARGIN",
+        "grant.slots, after + LEASE - _MARGIN",
+        tests("cloud/rate_limiter_rules"),
+    ),
+    Mutation(
         "A pause that a service asked for is not kept",
         BUDGET,
         "            now >= self._paused_until\n            and now - self._acquired_at",

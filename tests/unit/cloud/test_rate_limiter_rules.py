@@ -123,6 +123,20 @@ def test_there_is_a_slot_while_one_is_free_and_its_lease_is_not_over(clock, ledg
     assert mine._has_slot(clock.now) is has
 
 
+def test_a_lease_ends_for_its_process_before_it_ends_in_a_store_that_answered_late(clock, ledger):
+    mine, acquire = account(made(ledger, calls_at_once={"default": "2"})), ledger.acquire_permits
+
+    def late(*asked):
+        grant = acquire(*asked)
+        clock.now += 3
+        return grant
+
+    ledger.acquire_permits = late
+    mine.enter(False, None, 10)
+    [lease] = ledger.leases
+    assert T0 + datetime.timedelta(seconds=mine._lease_until) < lease.until
+
+
 def test_two_processes_together_keep_the_limit(clock, ledger):
     one, other = (account(made(ledger, calls_at_once={"default": "2"})) for _ in range(2))
     one.enter(False, None, 10)
