@@ -49,6 +49,13 @@ MUTATIONS = (
         'return row.get("provision_state") in ("active", "deploying", "deploy failed", "error", "deleting")',
         tests("plugins/baremetal"),
     ),
+    Mutation(
+        "A runbook that does not show whether it is public is deleted",
+        f"{PLUGINS}baremetal.py",
+        'if runbook.data.get("public") is False:',
+        'if not runbook.data.get("public"):',
+        tests("plugins/baremetal"),
+    ),
     # ------------------------------------------------------------------------------------------------------- Cinder
     Mutation(
         "A backup is deleted under the increments of others",

@@ -9,6 +9,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import baremetal
 from cleanup_orchestrator.plugins.baremetal import SERVICE
+from cleanup_orchestrator.plugins.base import Resource
 from tests.support import sweeps
 from tests.unit.answers import connection, project
 
@@ -143,3 +144,11 @@ def test_an_old_ironic_has_no_runbooks(newest, known):
     cloud = connection(baremetal=lambda *_: (200, {}))
     cloud.baremetal.get_endpoint_data = lambda: types.SimpleNamespace(max_microversion=newest)
     assert baremetal._has_runbooks(cloud, project()) is known
+
+
+@pytest.mark.parametrize(
+    ("row", "protected"), [({"public": False}, False), ({"public": True}, True), ({"public": None}, True), ({}, True)]
+)
+def test_a_runbook_is_protected_unless_ironic_says_that_it_is_not_public(row, protected):
+    [rule] = RUNBOOK.protect
+    assert bool(rule(Resource("r", "one", "p", row), project())) is protected
