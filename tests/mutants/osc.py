@@ -287,6 +287,13 @@ MUTATIONS = (
         of("sdk"),
     ),
     Mutation(
+        "Two short outages during a wait count as one long one",
+        f"{SDK}proxy.py",
+        "            silent_since = None\n            if callback:",
+        "            if callback:",
+        of("sdk"),
+    ),
+    Mutation(
         "A wait for a dry run waits until the project is deleted",
         f"{SDK}proxy.py",
         '    if deletion.dry_run:\n        return "planned"\n',

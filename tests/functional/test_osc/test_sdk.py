@@ -1,10 +1,12 @@
 """The client for programs: ``conn.project_cleanup`` of openstacksdk, and the script of the manual."""
 
+import itertools
 import json
 import pathlib
 import runpy
 import subprocess
 import sys
+import types
 
 import openstack as openstacksdk
 import pytest
@@ -208,6 +210,14 @@ def test_a_wait_gives_up_after_a_long_outage(stub_cloud, cleanup, monkeypatch):
     monkeypatch.setattr(proxy, "GIVE_UP", 0)
     with pytest.raises(sdk.ApiError, match="HTTP 503"):
         cleanup.wait_for_deletion(outage(stub_cloud, (503, "down", {})), interval=0.01)
+
+
+def test_each_outage_is_given_its_own_time(stub_cloud, cleanup, monkeypatch):
+    clock = itertools.count(step=0.7 * proxy.GIVE_UP)
+    monkeypatch.setattr(proxy, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    going, end = (stub.deletion(stub_cloud.admin, status, id="d1") for status in ("deleting", "deleted"))
+    answers = [(503, "down", {}), (200, {"deletion": going}, {}), (503, "down", {}), (200, {"deletion": end}, {})]
+    assert cleanup.wait_for_deletion(outage(stub_cloud, *answers), interval=0.01).status == "deleted"
 
 
 def test_a_wait_ends_at_an_error_that_stays(stub_cloud, cleanup):
