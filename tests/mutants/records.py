@@ -325,6 +325,13 @@ MUTATIONS = (
         tests("store/plugin_liens store/guard"),
     ),
     Mutation(
+        "The end of a lien is not announced if the reply to its commit is lost",
+        LIENS,
+        "if found[0].deleted_at is None:",
+        "if found[-1].deleted_at is None:",
+        tests("functional/test_store/test_database"),
+    ),
+    Mutation(
         "A lien that has expired is in force",
         EXPIRING,
         "return sa.and_(self.table.c.deleted_at.is_(None), sa.or_(expires_at.is_(None), expires_at > now))",

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import datetime
 import time
+import types
 
 import pytest
 import sqlalchemy
@@ -63,6 +64,14 @@ def test_a_missing_table_is_an_error_at_once(empty_database_url):
         store.close()
     assert len(asked) == 1
     assert not storage.unavailable(caught.value), "the API does not answer: try again later"
+
+
+def test_the_end_of_a_lien_is_announced_when_the_reply_to_the_commit_is_lost(forgetful):
+    heard = []
+    forgetful.add_lien(Lien("one", "p", "ops", "x", forgetful.now()))
+    forgetful.on_commit(types.SimpleNamespace(lien_changed=heard.append))
+    forgetful.database.broken = 1
+    assert heard == [forgetful.remove_lien("one", "admin")]
 
 
 @pytest.mark.parametrize("noun", ["waiver", "lien"])
