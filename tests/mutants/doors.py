@@ -236,6 +236,13 @@ MUTATIONS = (
         tests("functional/test_api/test_deletion_actions functional/test_api/test_deletions"),
     ),
     Mutation(
+        "A retry counts for the limits of a day",
+        "cleanup_orchestrator/api/deletion_actions.py",
+        "dataclasses.replace(self._limits(req), daily_per_requester=0, daily_per_domain=0)",
+        "self._limits(req)",
+        tests("functional/test_api/test_api_limits"),
+    ),
+    Mutation(
         "Domain managers may force a deletion",
         POLICIES,
         '("DELETE", "/v1/projects/{id}/force"),\n        who=ADMIN,',

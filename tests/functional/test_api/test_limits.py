@@ -117,6 +117,14 @@ def test_a_retry_makes_one_more_deletion_live_and_is_limited_too(limited):
     assert site.post(f"/v1/deletions/{made['id']}/retry", token=ks.ADMIN).status == 202
 
 
+def test_a_retry_is_no_further_request_of_the_day(limited):
+    site = limited(daily_per_requester=1, daily_per_domain=1)
+    made = site.ask("e0", ks.MANAGER)
+    record = site.store.get(made["id"])
+    site.store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    assert site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
+
+
 def test_simultaneous_requests_do_not_exceed_a_limit(limited):
     from concurrent.futures import ThreadPoolExecutor
 
