@@ -217,6 +217,13 @@ MUTATIONS = (
         of("orphans"),
     ),
     Mutation(
+        "The link to the next page has one value of each filter",
+        f"{API}paging.py",
+        "pairs = [(name, value) for name, given in self.query.items() if name not in _PLACE for value in given]",
+        "pairs = [(name, given[0]) for name, given in self.query.items() if name not in _PLACE]",
+        of("lists"),
+    ),
+    Mutation(
         "A plan that has something unknown is shown as complete",
         f"{API}plan_views.py",
         '        "complete": not unknown,\n',

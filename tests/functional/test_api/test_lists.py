@@ -136,6 +136,12 @@ def test_the_next_page_of_what_changed_is_in_the_same_order(three):
     assert [d["id"][0] for d in page["deletions"]] == ["2"]
 
 
+def test_the_next_page_has_every_value_of_a_filter(three):
+    link = three.get("/v1/deletions?status=failed&status=accepted&sort=created_at:asc&limit=2").json["links"][0]["href"]
+    page = three.get(link.removeprefix("http://cleanup.example.com")).json
+    assert [d["id"][0] for d in page["deletions"]] == ["2"]
+
+
 @pytest.mark.parametrize("name", ["created_since", "created_until", "changed_since"])
 @pytest.mark.parametrize("value", ["yesterday", "2026-11-21", "2026-11-21T10:00:00", "2026-02-30T00:00:00Z", ""])
 def test_a_time_that_is_none(site, name, value):
