@@ -139,6 +139,13 @@ MUTATIONS = (
         of("lookup"),
     ),
     Mutation(
+        "Of two live deletions of one name the first one is meant",
+        f"{OSC}lookup.py",
+        "if len(set(recorded.values())) > 1 or len(live) > 1:",
+        "if len(set(recorded.values())) > 1:",
+        of("osc_names"),
+    ),
+    Mutation(
         "An error of the API looks like a deletion that does not exist",
         f"{OSC}lookup.py",
         '            if exc.code != "deletion_not_found":\n                raise\n',

@@ -125,6 +125,15 @@ def test_projects_of_one_name_one_after_the_other(openstack, stub_cloud, demo):
     assert shown(openstack, "demo") == latest
 
 
+def test_two_projects_of_one_name_with_live_deletions(openstack, stub_cloud, demo):
+    again = stub_cloud.add_project("demo")
+    for project in (demo, again):
+        stub_cloud.add_deletion(project, "deleting")
+    gone(stub_cloud, demo, again)
+    line = refused(openstack, "demo")
+    assert "more than one project has the name 'demo'" in line and demo["id"] in line and again["id"] in line
+
+
 def test_a_project_without_a_deletion(openstack, stub_cloud, demo):
     assert refused(openstack, "demo") == f"project 'demo' ({demo['id']}) has no deletion"
     assert "no deletion and no project has the name or ID 'nosuch'" in refused(openstack, "nosuch")
