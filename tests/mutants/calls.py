@@ -407,6 +407,13 @@ MUTATIONS = (
         tests("worker/survey"),
     ),
     Mutation(
+        "A second service of a type with a plugin owns nothing if its type is declared so",
+        COVERAGE,
+        "or (entry.second_of in declared and entry.second_of not in self.types)",
+        "or entry.second_of in declared",
+        tests("worker/survey"),
+    ),
+    Mutation(
         "A second endpoint of one service is taken for the first",
         COVERAGE,
         "            if not (urls := _urls([endpoint])) <= known:\n",

@@ -346,6 +346,11 @@ def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
     assert uncovered(surveyed(several(*two))) == []
 
 
+def test_a_second_service_of_a_type_with_a_plugin_is_unknown_also_if_the_type_is_said_to_own_nothing():
+    second = ("s2", "network", "Other SDN", "internal", "http://other")
+    assert uncovered(surveyed(several(FIRST, second), owns_nothing=["network"])) == ["network.other-sdn"]
+
+
 def test_the_services_in_which_projects_own_nothing_are_known_by_every_name():
     """An operator registers Watcher as ``infra-optim`` and Ceilometer as ``metering`` as often as by the new names."""
     names = [*catalog.OWNS_NOTHING, "infra-optim", "metering", "telemetry", "ha"]
