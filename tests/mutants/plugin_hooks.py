@@ -414,6 +414,13 @@ MUTATIONS = (
         "found += ()",
         tests("plugins/reservation"),
     ),
+    Mutation(
+        "A lease of servers is deleted if it also has addresses",
+        f"{PLUGINS}reservation.py",
+        'if all(each["resource_type"] == _FLOATING_IP',
+        'if any(each["resource_type"] == _FLOATING_IP',
+        tests("plugins/reservation"),
+    ),
     # ------------------------------------------------------------------------------------------------------ registry
     Mutation(
         "A plugin that does not load is left out",

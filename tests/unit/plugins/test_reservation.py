@@ -196,6 +196,12 @@ def test_leases_of_servers_are_protected(type_):
     assert swept.outcome is Outcome.CLEAR
 
 
+def test_a_lease_of_addresses_and_of_servers_is_protected():
+    mine = lease("mine", 1, 2)
+    mine["reservations"] += lease("host", 1, 2, type_="physical:host")["reservations"]
+    assert [left.reason for left in Cloud(mine).delete().leftovers] == [Reason.PROTECTED]
+
+
 @pytest.mark.parametrize(
     ("type_", "server", "stays"),
     [
