@@ -258,4 +258,11 @@ MUTATIONS = (
         "        if True:\n",
         PAGES,
     ),
+    Mutation(
+        "A time of a form loses its time zone",
+        f"{PANELS}times.py",
+        "found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)",
+        "found = found.replace(tzinfo=datetime.UTC)",
+        PAGES,
+    ),
 )

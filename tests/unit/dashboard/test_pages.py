@@ -12,7 +12,7 @@ from cleanup_orchestrator import sdk
 from tests.unit.dashboard import stand_in
 
 with stand_in.horizon():
-    from cleanup_orchestrator.dashboard import calls, holds, pages, projects
+    from cleanup_orchestrator.dashboard import calls, holds, pages, projects, times
     from cleanup_orchestrator.dashboard.brake import header
     from cleanup_orchestrator.dashboard.brake import views as brake
     from cleanup_orchestrator.dashboard.deletions import actions, detail, force, tabs
@@ -473,3 +473,16 @@ def test_a_waiver_is_for_one_service(data, field):
 def test_keystone_cannot_be_waived():
     choices = waivers.service_choices([service("identity", "plugin"), service("dns", "plugin")])
     assert [value for value, _text in choices] == ["", "dns"]
+
+
+@pytest.mark.parametrize(
+    ("given", "utc"),
+    [
+        ("2999-01-01T00:30", "2999-01-01T00:30:00Z"),
+        ("2999-01-01T00:30Z", "2999-01-01T00:30:00Z"),
+        ("2999-01-01T00:30+09:00", "2998-12-31T15:30:00Z"),
+        ("", None),
+    ],
+)
+def test_a_time_of_a_form_is_in_utc_unless_it_says_otherwise(given, utc):
+    assert times.FutureTimeField(required=False).clean(given) == utc
