@@ -56,6 +56,13 @@ MUTATIONS = (
         'if not runbook.data.get("public"):',
         tests("plugins/baremetal"),
     ),
+    Mutation(
+        "A node is no longer protected as hardware",
+        f"{PLUGINS}baremetal.py",
+        "            protect=(_protect_hardware,),\n",
+        "",
+        tests("plugins/protected"),
+    ),
     # ------------------------------------------------------------------------------------------------------- Cinder
     Mutation(
         "A backup is deleted under the increments of others",

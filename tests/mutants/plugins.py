@@ -328,6 +328,13 @@ MUTATIONS = (
         "row = {**row, ON_OWN_NETWORK: True}",
         OWNERS,
     ),
+    Mutation(
+        "A subnet of a protected network is deleted",
+        f"{NETWORK}networks.py",
+        "    if resource.data.get(_PROTECTED):\n",
+        "    if False:\n",
+        tests("plugins/protected"),
+    ),
     # --------------------------------------------------------------------------------------------------------- dns
     Mutation(
         "Zones of other projects count as the project's own",
@@ -455,6 +462,13 @@ MUTATIONS = (
         "return (row for row in _shares(connection, project) if owner_of(row) == project.id)",
         "return (row for row in _shares(connection, project))",
         tests("plugins/shared_file_system plugins/network"),
+    ),
+    Mutation(
+        "A public share is deleted",
+        f"{SHARES}shares.py",
+        'if share.data.get("is_public") and not project.options.get("delete_public_shares"):',
+        "if False:",
+        tests("plugins/protected"),
     ),
     Mutation(
         "Share type access of other projects is listed",

@@ -35,6 +35,8 @@ CASES = [
     ("network", "rbac_policy", {"target_project_id": "them"}, []),
     ("network", "metering_label", {"is_shared": True}, ["delete_shared"]),
     ("network", "firewall_policy", {"shared": True}, ["delete_shared"]),
+    ("shared-file-system", "share", {"is_public": False}, []),
+    ("shared-file-system", "share", {"is_public": True}, ["delete_public_shares"]),
 ]
 
 
@@ -57,6 +59,13 @@ def test_a_resource_is_protected_until_all_its_options_are_on(service, type_, ro
     assert not protected(service, type_, row, *switches)
     for one in switches:
         assert protected(service, type_, row, *(s for s in every if s != one)), f"nothing but {one} stands for it"
+
+
+@pytest.mark.parametrize(
+    ("service", "type_", "row"), [("baremetal", "node", {}), ("network", "subnet", {"_network_is_protected": True})]
+)
+def test_no_option_lifts_this_protection(service, type_, row):
+    assert protected(service, type_, row, *(o.dest for o in INSTALLED.services[service].options if o.default is False))
 
 
 def glance_with(*members):
