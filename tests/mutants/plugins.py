@@ -399,6 +399,15 @@ MUTATIONS = (
         'if zone := own.get(str(key.get("resource_id")), {"project_id": project.id}):',
         tests("plugins/dns plugins/network"),
     ),
+    Mutation(
+        "The key of a zone with recordsets of another project is deleted",
+        f"{DNS}zones.py",
+        'zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)\n'
+        "    return _of_others_below(connection, project, zone) or _of_others_in(connection, project, zone)",
+        'zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)\n'
+        "    return _of_others_below(connection, project, zone)",
+        tests("plugins/dns"),
+    ),
     # ------------------------------------------------------------------------------------------------------ others
     Mutation(
         "A list of servers with another project's server in it is believed",
@@ -532,6 +541,13 @@ MUTATIONS = (
         '            if row.get("project_id") == project.id:\n                yield row',
         '            if row.get("project_id"):\n                yield row',
         tests("plugins/identity plugins/network"),
+    ),
+    Mutation(
+        "A trust that is used up keeps the project",
+        IDENTITY,
+        "if uses is not None and uses <= 0:",
+        "if False:",
+        tests("plugins/identity"),
     ),
     Mutation(
         "The account of another project is emptied",

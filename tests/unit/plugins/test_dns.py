@@ -215,3 +215,17 @@ def test_a_zone_counts_as_used_by_others_recordsets_only():
 def test_what_designate_made_with_a_zone_goes_with_the_zone(type_, name, kept):
     row = {"id": "r", "type": type_, "name": name, "zone_name": "10.in-addr.arpa."}
     assert bool(dns.records.zones_own(Resource("r", name, "p", row), NAMED)) is kept
+
+
+@pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), (THEIRS, True)])
+@pytest.mark.parametrize("what", ["recordset", "zone"])
+def test_the_key_of_a_zone_that_stays_because_of_others_stays(what, owner, foreign):
+    designate = Designate()
+    if what == "zone":
+        designate.zones.append({"id": "x", "name": "below.ours.example.", "project_id": owner})
+    else:
+        designate.in_zone = [{"id": "x", "project_id": owner}]
+    key = Resource("k", "k", OURS, {"id": "k", "zone": ZONE.data})
+    type_ = next(type_ for type_ in dns.SERVICE.types if type_.name == "tsig_key")
+    verdict = before_delete(type_, connection(dns=designate.answer), PROJECT, key)
+    assert [blocker["id"] for blocker in (verdict.blocked_by if verdict else ())] == ["x"] * foreign

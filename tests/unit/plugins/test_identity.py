@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins import identity
-from cleanup_orchestrator.plugins.base import ProjectDefinition
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from tests.support.sweeps import inventory
 from tests.unit.answers import connection, ids, listing, project
 from tests.unit.plugins.test_orchestration import of_gone
@@ -329,3 +329,18 @@ def test_users_with_the_project_as_their_default_project_are_listed():
 
 def test_of_a_list_without_a_filter_the_projects_rows_are_taken():
     assert ids(identity._list_own("/things", "things")(connection(identity=keystone_of_users), PROJECT)) == [OURS]
+
+
+@pytest.mark.parametrize(
+    ("row", "kept"),
+    [
+        ({"remaining_uses": None, "expires_at": None}, False),
+        ({"remaining_uses": 1, "expires_at": "2999-01-01T00:00:00.000000Z"}, False),
+        ({"remaining_uses": 0, "expires_at": None}, True),
+        ({"remaining_uses": 1, "expires_at": "2020-01-01T00:00:00.000000Z"}, True),
+    ],
+    ids=["for ever", "for a while", "used up", "expired"],
+)
+def test_a_trust_that_keystone_answers_404_for_is_kept(row, kept):
+    [rule] = next(type_ for type_ in identity.SERVICE.types if type_.name == "trust").keep
+    assert bool(rule(Resource("t", "", "p", row), project("p"))) is kept
