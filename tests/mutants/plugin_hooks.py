@@ -292,6 +292,13 @@ MUTATIONS = (
         tests("plugins/literal_calls"),
     ),
     Mutation(
+        "A VPN is taken from another project's network",
+        f"{NETWORK}bgp.py",
+        'return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in found if owner_of(r) != project.id])',
+        "return None",
+        tests("plugins/network_addons"),
+    ),
+    Mutation(
         "A port is deleted although a flow of another project mirrors it",
         f"{NETWORK}chaining.py",
         'rows_naming(connection, project, resource, "tap_flows", "source_port")',
@@ -304,6 +311,13 @@ MUTATIONS = (
         "joined = {*graph, *(chain for some in graph.values() for chain in some)}",
         "joined = set(graph)",
         tests("plugins/network plugins/network_addons plugins/uses"),
+    ),
+    Mutation(
+        "A tap service is deleted under the flows of others",
+        f"{NETWORK}chaining.py",
+        'refuse_foreign(project, "it is used by", [row_blocker("tap_flow", flow) for flow in flows])',
+        "pass",
+        tests("plugins/network_addons"),
     ),
     Mutation(
         "The port of a trunk loses its host although a server has it",

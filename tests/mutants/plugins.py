@@ -329,6 +329,13 @@ MUTATIONS = (
         OWNERS,
     ),
     Mutation(
+        "A local IP that serves a port of another project is deleted",
+        f"{NETWORK}ports.py",
+        'return verdict_naming(project, "it serves", [row_blocker("port", port) for port in ports])',
+        "return None",
+        tests("plugins/network_addons"),
+    ),
+    Mutation(
         "A subnet of a protected network is deleted",
         f"{NETWORK}networks.py",
         "    if resource.data.get(_PROTECTED):\n",

@@ -132,6 +132,8 @@ CASES = [
     ("sfc_port_pair_group", "before", listed("sfc__port_chains", "port_pair_groups", ["1"], ["2"]), "u"),
     ("sfc_port_pair", "before", listed("sfc__port_pair_groups", "port_pairs", ["1"], ["2"]), "u"),
     ("sfc_flow_classifier", "before", listed("sfc__port_chains", "flow_classifiers", ["1"], ["2"]), "u"),
+    ("tap_service", "check", listed("taas__tap_flows", "tap_service_id", "1", "2"), "u"),
+    ("bgpvpn_network_association", "check", lambda owner: {"networks": [row("n", owner)]}, "n"),
 ]
 
 
@@ -161,6 +163,16 @@ def test_a_vpn_that_others_are_associated_with_stays(owner):
     made.network.bgpvpn_router_associations = lambda _vpn: [row("a", owner)]
     said = refusals(type_of("bgpvpn"), made)
     named = [(b["id"], b["owner"]) for verdict in said.values() for b in verdict.blocked_by]
+    assert named == ([("a", THEIRS)] if owner == THEIRS else [])
+
+
+@pytest.mark.parametrize("owner", [OURS, THEIRS])
+def test_a_local_ip_that_serves_a_port_of_others_stays(owner):
+    made = cloud(ports=[row("a", owner)], networks=[])
+    made.network.local_ip_associations = lambda _local_ip: [{"fixed_port_id": "a"}]
+    named = [
+        (b["id"], b["owner"]) for verdict in refusals(type_of("local_ip"), made).values() for b in verdict.blocked_by
+    ]
     assert named == ([("a", THEIRS)] if owner == THEIRS else [])
 
 
