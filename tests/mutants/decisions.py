@@ -78,7 +78,7 @@ MUTATIONS = (
         ROUNDS,
         "step.attempt < view.rules.attempts or step.reason == Reason.ON_HOLD:",
         "step.attempt < view.rules.attempts:",
-        tests("core/held"),
+        tests("core/guard"),
     ),
     Mutation(
         "The delete round of a project that is gone does not sweep what was empty",

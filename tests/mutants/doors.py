@@ -240,7 +240,7 @@ MUTATIONS = (
         "cleanup_orchestrator/api/deletion_actions.py",
         "dataclasses.replace(self._limits(req), daily_per_requester=0, daily_per_domain=0)",
         "self._limits(req)",
-        tests("functional/test_api/test_api_limits"),
+        tests("functional/test_api/test_limits"),
     ),
     Mutation(
         "Domain managers may force a deletion",

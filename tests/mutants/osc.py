@@ -143,7 +143,7 @@ MUTATIONS = (
         f"{OSC}lookup.py",
         "if len(set(recorded.values())) > 1 or len(live) > 1:",
         "if len(set(recorded.values())) > 1:",
-        of("osc_names"),
+        of("lookup"),
     ),
     Mutation(
         "An error of the API looks like a deletion that does not exist",

@@ -281,7 +281,7 @@ MUTATIONS = (
         "cleanup_orchestrator/drain/base.py",
         "    if name != janitors.user_name(change.deletion_id):\n",
         "    if False:\n",
-        tests("drain/base drain/fence"),
+        tests("drain/base drain/fence worker/release"),
     ),
     Mutation(
         "A user whose name is like the janitor's is deleted",
@@ -387,7 +387,7 @@ MUTATIONS = (
         '            projects.grant(project_id, change.data["actor"], change.data["actor_id"], '
         'change.data["role_id"])\n',
         "",
-        tests("drain/base drain/fence"),
+        tests("drain/base drain/fence worker/release"),
     ),
     Mutation(
         "The orchestrator keeps the role that it gave itself",
@@ -396,21 +396,21 @@ MUTATIONS = (
         'change.data["role_id"])\n'
         '            return f"took back',
         '            return f"took back',
-        tests("drain/base drain/fence"),
+        tests("drain/base drain/fence worker/release"),
     ),
     Mutation(
         "The fence of another deletion is lifted",
         BASE,
         'if projects.get_uncached(project_id).fence != change.data["fence"]:',
         "if False:",
-        tests("drain/base drain/fence"),
+        tests("drain/base drain/fence worker/release"),
     ),
     Mutation(
         "A project that was disabled stays disabled",
         BASE,
         "            projects.set_enabled(project_id, True)\n",
         "",
-        tests("drain/base drain/fence"),
+        tests("drain/base drain/fence worker/release"),
     ),
     Mutation(
         "A project counts as closed although a token for it is still good",

@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.messages import message
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.core.tally import found as ever_found
-from cleanup_orchestrator.core.tally import tally
+from cleanup_orchestrator.core.tally import remaining, tally
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 S, P = Status, RoundPurpose
@@ -69,3 +69,10 @@ def test_what_an_earlier_attempt_found_does_not_count_in_this_one(round_, expect
 def test_how_many_a_type_ever_had(values, expected):
     record = deletion(status=S.DELETING, since_round=2, round=3)
     assert ever_found(record, sweep_step("network.port", **{"round": 3, **values})) == expected
+
+
+@pytest.mark.parametrize(("round_", "expected"), [(2, 0), (3, 7)])
+def test_leftovers_of_an_earlier_attempt_do_not_count_in_this_one(round_, expected):
+    record_ = deletion(status=S.DELETING, since_round=3, round=3)
+    step = sweep_step("network.port", round=round_, outcome=Outcome.LEFTOVERS, state=StepState.DONE, remaining=7)
+    assert remaining(record_, step) == tally(record_, [step]).remaining == expected
