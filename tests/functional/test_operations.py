@@ -296,7 +296,7 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
     unreachable = f"rabbit://someone:{in_url}@127.0.0.1:1/"
     more = (
         f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {unreachable}\n"
-        "[oslo_messaging_rabbit]\nrabbit_retry_interval = 0\nrabbit_retry_backoff = 0\n"
+        "[oslo_messaging_rabbit]\nrabbit_retry_backoff = 0\n"
     )
     all_ = processes(default="debug = true", more=more)
     child = all_.start("all_in_one")
