@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
 import os
@@ -13,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from keystoneauth1.identity.v3 import Password
@@ -22,9 +23,9 @@ from keystoneauth1.session import Session
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
-from cleanup_orchestrator.core.step import StepResult
+from cleanup_orchestrator.core.step import StepResult, Token
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.worker.sweep.context import OtherType
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
@@ -34,6 +35,11 @@ from tests.cloud.processes import last_line
 from tests.cloud.services import NO_BUS, SERVICES
 from tests.support import ports, sweeps, tiers
 from tests.support.servers import MariaDB, RabbitMQ
+
+if TYPE_CHECKING:
+    from tests.cloud.common import Case
+
+pytest.register_assert_rewrite("tests.cloud.common")
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
@@ -236,6 +242,14 @@ class Sweeper:
         )
         return Connection(session=Session(auth=auth), region_name="RegionOne")
 
+    def connection_for(self, type_: ResourceType, filled: Filled, write: bool = False) -> Connection:
+        """Return a connection with the token that the orchestrator uses for a type."""
+        if type_.token.scoped:
+            self.enter(filled)
+        if type_.token is Token.MEMBER:
+            return self.janitor(filled.project_id)
+        return self.connection(filled.project_id if type_.token.scoped else None, write)
+
     def enter(self, filled: Filled) -> None:
         """Take a role on the project, as the drain does."""
         self.cloud.admin.ensure_role(filled.project_id, self.user_id, "admin")
@@ -258,6 +272,31 @@ class Sweeper:
             options={option.dest: option.default for option in service.options} | options,
         )
 
+    def inventory_of(
+        self,
+        service: Service,
+        filled: Filled,
+        type_: ResourceType,
+        connection: Connection | None = None,
+        **options: object,
+    ) -> StepResult:
+        """Return the inventory of one type, by default with the token that the orchestrator uses for the type."""
+        definition = self.definition(service, filled, **options)
+        return sweeps.inventory(type_, connection or self.connection_for(type_, filled), definition)
+
+    def delete_of(
+        self, service: Service, filled: Filled, type_: ResourceType, gone: bool = False, **options: object
+    ) -> StepResult:
+        """Delete what the project has of one type, with the tokens that the orchestrator uses for the type.
+
+        :param gone: whether Keystone has deleted the project, so that there is no token for it
+        """
+        definition = dataclasses.replace(self.definition(service, filled, **options), gone=gone)
+        if gone:
+            return sweeps.delete(type_, self.connection(write=True), definition)
+        janitor = functools.partial(self.janitor, filled.project_id)
+        return sweeps.delete(type_, self.connection_for(type_, filled, write=True), definition, janitor=janitor)
+
     def run(
         self, service: Service, filled: Filled, *more: str, write: bool, foresee: bool = False, **options: object
     ) -> dict[str, StepResult]:
@@ -265,11 +304,13 @@ class Sweeper:
         self.enter(filled)
         definition = self.definition(service, filled, *more, **options)
         known = registry.Registry([service])
-        connections = functools.cache(lambda project_id: self.connection(project_id, write))  # each asks for a token
+        connections: dict[Token, Connection] = {}  # each asks for a token
         results = {}
         for name in known.order:
             type_ = known.find(*name.split("."))
-            connection = connections(filled.project_id if type_.token.scoped else None)
+            if type_.token not in connections:
+                connections[type_.token] = self.connection_for(type_, filled, write)
+            connection = connections[type_.token]
             if write:
                 janitor = functools.partial(self.janitor, filled.project_id)
                 how = {"janitor": janitor, "find_type": functools.partial(self.find_type, filled)}
@@ -283,8 +324,7 @@ class Sweeper:
         known = installed_plugins()
         service = known.services[name.rpartition(".")[0]]
         type_ = known.find(service.service_type, name.rpartition(".")[2])
-        connection = self.connection(filled.project_id if type_.token.scoped else None)
-        return OtherType(name, type_, connection, self.definition(service, filled))
+        return OtherType(name, type_, self.connection_for(type_, filled), self.definition(service, filled))
 
     def inventory(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
         return self.run(service, filled, *more, write=False, **options)
@@ -339,15 +379,40 @@ def sweeper(cloud: Cloud) -> Sweeper:
     return Sweeper(cloud)
 
 
+def of_service(request: pytest.FixtureRequest, name: str) -> Any:
+    """Return a fixture of the smallest cloud that has the service which the test file is about (`SERVICE`)."""
+    light = request.module.SERVICE.service_type in LIGHT
+    where = "further_" if hasattr(request.module, "CLOUD") else "" if light else "full_"
+    return request.getfixturevalue(f"{where}{name}")
+
+
 def fill_service(request: pytest.FixtureRequest, name: str, partner: Filled | None = None, objects: int = 5) -> Filled:
-    """Fill a project in the service that the test file is about (`SERVICE`), in the smallest cloud that has it."""
+    """Fill a project in the service that the test file is about."""
     service = request.module.SERVICE.service_type
-    if hasattr(request.module, "CLOUD"):
-        admin = request.getfixturevalue("further_admin")
-    else:
-        admin = request.getfixturevalue("admin" if service in LIGHT else "full_admin")
     partner_id = partner.project_id if partner else None
-    return filler.fill(admin, f"{service}-{name}", partner=partner_id, only=[service], objects=objects)
+    admin = of_service(request, "admin")
+    filled = filler.fill(admin, f"{service}-{name}", partner=partner_id, only=[service], objects=objects)
+    if case := getattr(request.module, "CASE", None):
+        case.prepare(of_service(request, "sweeper"), filled, partner)
+    return filled
+
+
+@pytest.fixture(scope="module")
+def case(request: pytest.FixtureRequest) -> Case:
+    """The description of the service of the test file."""
+    return request.module.CASE
+
+
+@pytest.fixture(scope="module")
+def own_sweeper(request: pytest.FixtureRequest) -> Sweeper:
+    """The orchestrator's user in the cloud of the test file."""
+    return of_service(request, "sweeper")
+
+
+@pytest.fixture(scope="module")
+def another(request: pytest.FixtureRequest, neighbour: Filled) -> Callable[[str], Filled]:
+    """A function that fills a further project with a resource of each type."""
+    return lambda name: fill_service(request, name, neighbour)
 
 
 @pytest.fixture(scope="module")

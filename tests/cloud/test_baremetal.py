@@ -11,40 +11,31 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.baremetal import SERVICE
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    ids,
+    reasons,
+    test_an_inventory_finds_everything_and_changes_nothing,
+    test_every_page_is_read,
+)
 from tests.cloud.filler import fill
 from tests.cloud.fillings import baremetal
 from tests.cloud.fillings.baremetal import RUNBOOK as STEPS
 from tests.cloud.fillings.baremetal import ironic, operator, until
 from tests.cloud.fillings.base import Filling
-from tests.cloud.orchestrator import JANITOR, Orchestrator
+from tests.cloud.orchestrator import JANITOR
 from tests.support import sweeps
 
 CLOUD = ("ironic",)
-TYPES = {type_.name: type_ for type_ in SERVICE.types}
+OPTIONS = JANITOR
 INSTANCE, ALLOCATION, LEASE, NODE, RUNBOOK = SERVICE.types
-FOUND = {"instance": 1, "allocation": 3, "lease": 3, "node": 2, "runbook": 1}
-#: The rows of a filled project: three leased nodes and two owned ones.
-ROWS = {"ironic.nodes": 5, "ironic.allocations": 3, "ironic.runbooks": 1}
+CASE = Case(
+    SERVICE,
+    rows={"ironic.nodes": 5, "ironic.allocations": 3, "ironic.runbooks": 1},  # three leased nodes and two owned ones
+    found={"instance": 1, "allocation": 3, "lease": 3, "node": 2, "runbook": 1},
+)
 HARDWARE = {"ironic.nodes": 2}
 each_type = pytest.mark.parametrize("type_", SERVICE.types, ids=lambda type_: type_.name)
-
-
-def alive(sweeper, filled):
-    return sweeper.live(filled.project_id, "ironic.")
-
-
-def ids(found):
-    return {left.id for left in found.leftovers}
-
-
-def reasons(found):
-    return {left.id: left.reason for left in found.leftovers}
-
-
-def found_by(sweeper, filled, type_):
-    sweeper.enter(filled)
-    definition = sweeper.definition(SERVICE, filled)
-    return sweeps.inventory(type_, sweeper.connection(filled.project_id), definition)
 
 
 def fill_some(admin, name, *kinds):
@@ -86,34 +77,13 @@ def node(rest, uuid):
     return rest.call("GET", f"/nodes/{uuid}")
 
 
-# ------------------------------------------------------------------------------------------------------------ inventory
-def test_an_inventory_finds_everything_and_changes_nothing(projects, further_sweeper):
-    target, _ = projects
-    further_sweeper.enter(target)
-    before = further_sweeper.dump("ironic", "keystone")
-    found = further_sweeper.inventory(SERVICE, target)
-    assert further_sweeper.dump("ironic", "keystone") == before
-    assert {name: ids(result) for name, result in found.items()} == {name: set(target.ids[name]) for name in FOUND}
-    assert {name: len(result.leftovers) for name, result in found.items()} == FOUND
-    assert {left.reason for left in found["node"].leftovers} == {Reason.PROTECTED}
-    assert alive(further_sweeper, target) == ROWS
-
-
-@pytest.mark.parametrize("name", ["allocation", "lease", "node", "runbook"])
-def test_all_pages_are_read(name, projects, further_sweeper):
-    target, _ = projects
-    type_ = TYPES[name]
-    short = dataclasses.replace(type_, list=dataclasses.replace(type_.list, limit=1))
-    assert ids(found_by(further_sweeper, target, short)) == set(target.ids[name])
-
-
 def test_a_list_without_child_nodes_is_not_complete(projects, further_sweeper):
     """So the plugin must ask for them."""
     target, _ = projects
     query = {key: value for key, value in NODE.list.query.items() if key != "include_children"}
     without = dataclasses.replace(NODE, list=dataclasses.replace(NODE.list, query=query))
     parent, _child = target.ids["node"]
-    assert ids(found_by(further_sweeper, target, without)) == {parent}
+    assert ids(CASE.found_by(further_sweeper, target, without)) == {parent}
 
 
 @each_type
@@ -151,7 +121,7 @@ def test_everything_but_hardware_is_deleted_and_the_neighbour_keeps_all(
 ):
     _, neighbour = projects
     filled = fill(further_admin, "baremetal-all", only=["baremetal"])
-    assert alive(further_sweeper, filled) == ROWS
+    assert CASE.alive(further_sweeper, filled) == CASE.rows
     theirs = further_sweeper.dump_of(neighbour.project_id)
     assert undeploy(further_sweeper, filled).found == 1
     swept = further_sweeper.delete(SERVICE, filled)
@@ -164,8 +134,8 @@ def test_everything_but_hardware_is_deleted_and_the_neighbour_keeps_all(
         "runbook": (Outcome.CLEAR, 1),
     }
     assert reasons(swept["node"]) == dict.fromkeys(filled.ids["node"], Reason.PROTECTED)
-    assert alive(further_sweeper, filled) == HARDWARE
-    assert alive(further_sweeper, neighbour) == ROWS
+    assert CASE.alive(further_sweeper, filled) == HARDWARE
+    assert CASE.alive(further_sweeper, neighbour) == CASE.rows
     assert further_sweeper.dump_of(neighbour.project_id) == theirs
     for uuid in filled.ids["lease"]:
         row = node(admin, uuid)
@@ -173,7 +143,7 @@ def test_everything_but_hardware_is_deleted_and_the_neighbour_keeps_all(
     for uuid in filled.ids["node"]:
         admin.call("PATCH", f"/nodes/{uuid}", [{"op": "remove", "path": "/owner"}])
     assert further_sweeper.delete(SERVICE, filled)["node"].outcome is Outcome.CLEAR
-    assert alive(further_sweeper, filled) == {}
+    assert CASE.alive(further_sweeper, filled) == {}
 
 
 def test_by_default_ironic_leaves_instances_and_leases_to_an_admin(projects, further_sweeper, admin):
@@ -202,14 +172,8 @@ def test_a_manager_undeploys_with_the_defaults_of_ironic(further_admin, further_
     further_sweeper.enter(filled)
     connection = further_sweeper.janitor(filled.project_id)
     further_sweeper.cloud.admin.ensure_role(filled.project_id, connection.current_user_id, "manager")
-    definition = further_sweeper.definition(SERVICE, filled)
     with stock_policy(further_sweeper):
-        swept = sweeps.delete(
-            INSTANCE,
-            further_sweeper.connection(filled.project_id, write=True),
-            definition,
-            janitor=lambda: further_sweeper.janitor(filled.project_id),
-        )
+        swept = CASE.deleted_by(further_sweeper, filled, INSTANCE)
     assert set(reasons(swept).values()) <= {Reason.DELETING}
     until("undeployed node", lambda: node(admin, filled.first("instance"))["provision_state"] == "available")
 
@@ -219,9 +183,7 @@ def test_a_lease_is_not_ended_under_an_instance(further_admin, further_sweeper, 
     """Ironic would end it: the instance would keep running, and no project would see it."""
     filled = fill_some(further_admin, "running", baremetal.leases)
     deployed = filled.first("instance")
-    further_sweeper.enter(filled)
-    connection = further_sweeper.connection(filled.project_id, write=True)
-    swept = sweeps.delete(LEASE, connection, further_sweeper.definition(SERVICE, filled))
+    swept = CASE.deleted_by(further_sweeper, filled, LEASE)
     assert reasons(swept) == {deployed: Reason.IN_USE}
     assert node(admin, deployed)["lessee"] == filled.project_id
     admin.call("PATCH", f"/nodes/{deployed}", [{"op": "remove", "path": "/lessee"}])
@@ -233,9 +195,7 @@ def test_an_allocation_is_not_deleted_under_an_instance_on_a_node_in_maintenance
     deployed = filled.first("instance")
     running = filled.first("allocation", 1)
     admin.call("PUT", f"/nodes/{deployed}/maintenance", {"reason": "a test"})
-    further_sweeper.enter(filled)
-    connection = further_sweeper.connection(filled.project_id, write=True)
-    swept = sweeps.delete(ALLOCATION, connection, further_sweeper.definition(SERVICE, filled))
+    swept = CASE.deleted_by(further_sweeper, filled, ALLOCATION)
     assert reasons(swept) == {running: Reason.IN_USE}
     assert [(each["type"], each["id"]) for each in swept.leftovers[0].blocked_by] == [("baremetal.instance", deployed)]
     admin.call("DELETE", f"/allocations/{running}")
@@ -246,9 +206,7 @@ def test_an_allocation_whose_node_is_hidden_is_left_to_an_admin(further_admin, f
     filled = fill_some(further_admin, "hidden", baremetal.leases)
     deployed, running = filled.first("instance"), filled.first("allocation", 1)
     admin.call("PATCH", f"/nodes/{deployed}", [{"op": "remove", "path": "/lessee"}])
-    further_sweeper.enter(filled)
-    connection = further_sweeper.connection(filled.project_id, write=True)
-    swept = sweeps.delete(ALLOCATION, connection, further_sweeper.definition(SERVICE, filled))
+    swept = CASE.deleted_by(further_sweeper, filled, ALLOCATION)
     assert reasons(swept) == {running: Reason.PROTECTED}
     assert node(admin, deployed)["allocation_uuid"] == running
 
@@ -271,12 +229,7 @@ def test_an_instance_of_the_owner_of_a_leased_node_is_left(allocated, further_ad
     plan = sweeps.inventory(INSTANCE, connection, further_sweeper.definition(SERVICE, lessee), foresee=True)
     assert reasons(plan) == {uuid: Reason.FOREIGN}
     careless = dataclasses.replace(INSTANCE, used_by=())
-    sweeps.delete(
-        careless,
-        further_sweeper.connection(lessee.project_id, write=True),
-        further_sweeper.definition(SERVICE, lessee),
-        janitor=lambda: further_sweeper.janitor(lessee.project_id),
-    )
+    CASE.deleted_by(further_sweeper, lessee, careless)
     until("undeployed node", lambda: node(admin, uuid)["provision_state"] == "available")
     if allocation:
         assert admin.call("GET", f"/allocations/{allocation}", ok={404}) == {}, "Ironic has deleted it"
@@ -310,7 +263,7 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper, adm
 
     blind = {type_.name: swept(type_, further_sweeper.connection(write=True)) for type_ in SERVICE.types}
     assert {result.outcome for result in blind.values()} == {Outcome.UNKNOWN}
-    assert alive(further_sweeper, filled) == ROWS
+    assert CASE.alive(further_sweeper, filled) == CASE.rows
     seeing = {type_.name: swept(type_, further_sweeper.system_scoped()) for type_ in SERVICE.types}
     assert {name: set(reasons(result).values()) for name, result in seeing.items()} == {
         "instance": {Reason.PROJECT_GONE},
@@ -319,18 +272,13 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper, adm
         "node": {Reason.PROTECTED},
         "runbook": set(),
     }
-    assert alive(further_sweeper, filled) == {"ironic.nodes": 3, "ironic.allocations": 1}
+    assert CASE.alive(further_sweeper, filled) == {"ironic.nodes": 3, "ironic.allocations": 1}
     baremetal.provision(admin, deployed, "deleted", "available")
     assert swept(LEASE, further_sweeper.system_scoped()).outcome is Outcome.CLEAR
-    assert alive(further_sweeper, filled) == HARDWARE
+    assert CASE.alive(further_sweeper, filled) == HARDWARE
 
 
 # ---------------------------------------------------------------------------------------------------------- the whole
-@pytest.fixture(scope="module")
-def orchestrator(further_cloud, tmp_path_factory):
-    made = Orchestrator(further_cloud, tmp_path_factory.mktemp("orchestrator"), JANITOR)
-    yield made
-    made.running.close()
 
 
 def test_the_orchestrator_deletes_the_project_once_an_admin_has_taken_its_nodes(
@@ -340,14 +288,14 @@ def test_the_orchestrator_deletes_the_project_once_an_admin_has_taken_its_nodes(
     filled = fill(further_admin, "baremetal-whole", only=["baremetal"])
     theirs = further_sweeper.dump_of(neighbour.project_id)
     orchestrator.run(filled.project_id, Mode.REPORT, Status.LEFTOVERS)
-    assert alive(further_sweeper, filled) == ROWS
+    assert CASE.alive(further_sweeper, filled) == CASE.rows
     deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
-    orchestrator.wait(deletion, until=lambda _: alive(further_sweeper, filled) == HARDWARE, seconds=120)
+    orchestrator.wait(deletion, until=lambda _: CASE.alive(further_sweeper, filled) == HARDWARE, seconds=120)
     orchestrator.tried_again(deletion, "baremetal.node")
     assert orchestrator.blockers(deletion) == {"baremetal.node": Reason.PROTECTED}
     for uuid in filled.ids["node"]:
         admin.call("PATCH", f"/nodes/{uuid}", [{"op": "remove", "path": "/owner"}])
     orchestrator.wait(deletion, Status.DELETED)
-    assert alive(further_sweeper, filled) == {}
+    assert CASE.alive(further_sweeper, filled) == {}
     assert further_sweeper.dump_of(neighbour.project_id) == theirs
     assert {"baremetal.lease: 3 gone", "baremetal.runbook: 1 gone"} <= {*orchestrator.deleted(deletion)}

@@ -10,10 +10,15 @@ import subprocess
 import pytest
 import requests
 
-from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.message import SERVICE
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    ids,
+    test_an_inventory_finds_everything_and_changes_nothing,
+    test_the_orchestrator_deletes_the_project_with_everything,
+)
 from tests.cloud.filler import fill
 from tests.cloud.fillings.message import CLIENT, zaqar
 from tests.support import sweeps
@@ -24,13 +29,7 @@ if not shutil.which("redis-server"):
     (pytest.fail if os.environ.get("CI") else pytest.skip)("redis-server is missing", allow_module_level=True)
 
 SUBSCRIPTION, QUEUE, TOPIC = SERVICE.types
-#: The rows of a filled project.
-ROWS = {"zaqar.Queues": 12, "keystone.trust": 1}
 WITHOUT_TOPICS = {"list_topics": False}
-
-
-def alive(sweeper, filled):
-    return sweeper.live(filled.project_id, "zaqar.", "keystone.trust")
 
 
 def redis(sweeper, *command):
@@ -48,15 +47,13 @@ def existing(sweeper, filled, kind="subscription"):
     return [each for each in filled.ids[kind] if redis(sweeper, "EXISTS", each) == ["1"]]
 
 
-def test_an_inventory_finds_all_and_changes_nothing(projects, further_sweeper):
-    target, _ = projects
-    before = further_sweeper.dump("zaqar"), sorted(redis(further_sweeper, "KEYS", "*"))
-    found = further_sweeper.inventory(SERVICE, target, **WITHOUT_TOPICS)
-    assert {left.id for left in found["subscription"].leftovers} == set(target.ids["subscription"])
-    assert {left.id for left in found["queue"].leftovers} == set(target.ids["queue"])
-    assert found["topic"].found == 0
-    assert (further_sweeper.dump("zaqar"), sorted(redis(further_sweeper, "KEYS", "*"))) == before
-    assert alive(further_sweeper, target) == ROWS
+CASE = Case(
+    SERVICE,
+    rows={"zaqar.Queues": 12, "keystone.trust": 1},
+    found={"subscription": 15, "queue": 12, "topic": 0},
+    options=WITHOUT_TOPICS,
+    beside=lambda sweeper, filled: keys(sweeper, filled) if filled else sorted(redis(sweeper, "KEYS", "*")),
+)
 
 
 def test_topics_are_unknown_and_not_empty_until_the_operator_says_that_there_are_none(projects, further_sweeper):
@@ -93,21 +90,16 @@ def test_a_queue_is_not_deleted_before_its_subscriptions(further_admin, further_
     assert "subscription" in QUEUE.after
 
 
-def test_everything_is_deleted_and_the_neighbour_keeps_all(projects, further_sweeper):
+def test_messages_are_deleted_with_their_queue(projects, further_sweeper):
     """The trust of a subscription stays: it is deleted with those of the project. Redis keeps two keys of a queue."""
     target, neighbour = projects
     assert existing(further_sweeper, target, "message") == target.ids["message"]
-    theirs = further_sweeper.dump_of(neighbour.project_id), keys(further_sweeper, neighbour)
     swept = further_sweeper.delete(SERVICE, target, **WITHOUT_TOPICS)
-    assert {name: result.outcome for name, result in swept.items()} == dict.fromkeys(
-        ("subscription", "queue", "topic"), Outcome.CLEAR
-    )
-    assert alive(further_sweeper, target) == {"keystone.trust": 1}
+    assert {result.outcome for result in swept.values()} == {Outcome.CLEAR}
+    assert CASE.alive(further_sweeper, target) == {"keystone.trust": 1}
     assert existing(further_sweeper, target) == existing(further_sweeper, target, "message") == []
     assert keys(further_sweeper, target) == {"orders-01.claims", "orders-01.rank_counter"}
-    assert alive(further_sweeper, neighbour) == ROWS
     assert existing(further_sweeper, neighbour) == neighbour.ids["subscription"]
-    assert (further_sweeper.dump_of(neighbour.project_id), keys(further_sweeper, neighbour)) == theirs
 
 
 @pytest.mark.parametrize("type_", [SUBSCRIPTION, QUEUE], ids=["subscription", "queue"])
@@ -120,7 +112,7 @@ def test_a_delete_without_effect_is_no_success(further_admin, further_sweeper, t
     definition = further_sweeper.definition(SERVICE, filled, **WITHOUT_TOPICS)
     swept = sweeps.delete(wrong, further_sweeper.connection(filled.project_id, write=True), definition)
     assert swept.outcome is not Outcome.CLEAR
-    assert {left.id for left in swept.leftovers} == set(filled.ids[type_.name])
+    assert ids(swept) == set(filled.ids[type_.name])
 
 
 def test_a_pre_signed_url_makes_a_queue_again_without_a_token(further_admin, further_sweeper):
@@ -150,11 +142,3 @@ def test_a_pre_signed_url_makes_a_queue_again_without_a_token(further_admin, fur
     found = further_sweeper.inventory(SERVICE, filled, **WITHOUT_TOPICS)["queue"]
     assert [left.id for left in found.leftovers] == [queue]
     assert further_sweeper.delete(SERVICE, filled, **WITHOUT_TOPICS)["queue"].outcome is Outcome.CLEAR
-
-
-def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
-    """The catalog has Zaqar under an alias of its official type."""
-    filled = fill(further_admin, "message-whole", only=["message"])
-    orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
-    assert alive(further_sweeper, filled) == {}
-    assert existing(further_sweeper, filled) == []

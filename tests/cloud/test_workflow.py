@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import pytest
 
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import Rest
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.workflow import SERVICE, listing
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    test_a_caller_without_the_admin_role_never_sees_an_empty_project,
+    test_a_list_of_all_projects_shows_what_each_has,
+    test_an_inventory_finds_everything_and_changes_nothing,
+    test_every_page_is_read,
+    until,
+)
 from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.workflow import WORKBOOK, inside, mistral, plain
 from tests.support import sweeps
 
 CLOUD = ("mistral",)
-TYPES = {type_.name: type_ for type_ in SERVICE.types}
-#: The rows of a filled project.
-ROWS = {
-    "mistral.action_definitions_v2": 3,
-    "mistral.action_executions_v2": 5,  # three of them of tasks
-    "mistral.code_sources": 2,
-    "mistral.cron_triggers_v2": 1,
-    "mistral.dynamic_action_definitions": 2,
-    "mistral.environments_v2": 3,
-    "mistral.event_triggers_v2": 1,
-    "mistral.task_executions_v2": 4,
-    "mistral.workbooks_v2": 1,
-    "mistral.workflow_definitions_v2": 5,
-    "mistral.workflow_executions_v2": 3,
-    "keystone.trust": 2,
-}
-
-
 #: Calls that Mistral has scheduled for the executions: they change by themselves, and end.
 SCHEDULED = ("mistral.delayed_calls_v2", "mistral.scheduled_jobs_v2")
 TABLES = {
@@ -53,71 +41,39 @@ TABLES = {
 }
 
 
-def alive(sweeper, filled):
-    found = sweeper.live(filled.project_id, "mistral.", "keystone.trust")
-    return {table: count for table, count in found.items() if table not in SCHEDULED}
+def pair(sweeper, filled, neighbour):
+    """Give each two rows one time: Mistral does not find a marker in a namespace, or one that it looks for by name."""
+    for table in TABLES.values():
+        for number, (id_,) in enumerate(sweeper.rows("mistral", f"SELECT id FROM {table} ORDER BY created_at, id")):
+            sql = f"UPDATE {table} SET created_at = '2026-01-01' + INTERVAL ? SECOND WHERE id = ?"
+            sweeper.rows("mistral", sql, number // 2, id_)
 
 
-def steady(text):
-    return [line for line in text.splitlines() if not any(table in line for table in SCHEDULED)]
-
-
-def found_by(sweeper, filled, type_, **options):
-    sweeper.enter(filled)
-    project_id = filled.project_id if type_.token is Token.PROJECT else None
-    definition = sweeper.definition(SERVICE, filled, **options)
-    return sweeps.inventory(type_, sweeper.connection(project_id), definition)
-
-
-def delete(sweeper, filled, name, **options):
-    sweeper.enter(filled)
-    type_ = TYPES[name]
-    project_id = filled.project_id if type_.token is Token.PROJECT else None
-    definition = sweeper.definition(SERVICE, filled, **options)
-    return sweeps.delete(type_, sweeper.connection(project_id, write=True), definition)
-
-
-def test_an_inventory_finds_all_and_changes_nothing(projects, further_sweeper):
-    target, _ = projects
-    further_sweeper.enter(target)
-    before = steady(further_sweeper.dump("mistral"))
-    for name, type_ in TYPES.items():
-        found = found_by(further_sweeper, target, type_)
-        assert {left.id for left in found.leftovers} == set(target.ids[name]), (name, found)
-    assert steady(further_sweeper.dump("mistral")) == before
-    assert alive(further_sweeper, target) == ROWS
-
-
-def test_all_pages_are_listed(projects, further_sweeper, monkeypatch):
-    """Mistral does not find a marker that is in a namespace, or that it looks for by name. Two rows have each time."""
-    target, _ = projects
-    monkeypatch.setattr(listing, "LIMIT", 3)
-    for name, type_ in TYPES.items():
-        rows = further_sweeper.rows("mistral", f"SELECT id FROM {TABLES[name]} ORDER BY created_at, id")
-        for number, (id_,) in enumerate(rows):
-            sql = f"UPDATE {TABLES[name]} SET created_at = '2026-01-01' + INTERVAL ? SECOND WHERE id = ?"
-            further_sweeper.rows("mistral", sql, number // 2, id_)
-        if isinstance(type_.list, Rest):
-            type_ = dataclasses.replace(type_, list=dataclasses.replace(type_.list, limit=1))
-        found = found_by(further_sweeper, target, type_)
-        assert {left.id for left in found.leftovers} == set(target.ids[name]), (name, found)
-
-
-def test_an_orphan_scan_sees_the_owner_of_each(projects, further_sweeper):
-    target, neighbour = projects
-    for name, type_ in TYPES.items():
-        view = type_.all_projects_view()
-        found = sweeps.inventory(view, further_sweeper.connection(), further_sweeper.definition(SERVICE, target))
-        assert {left.id for left in found.leftovers} == set(target.ids[name])
-        assert found.facts["others_ignored"] >= len(neighbour.ids[name])
-
-
-@pytest.mark.parametrize("name", [name for name, type_ in TYPES.items() if type_.token is Token.ADMIN])
-def test_a_caller_without_the_admin_role_never_sees_an_empty_project(projects, further_sweeper, name):
-    target, neighbour = projects
-    definition = further_sweeper.definition(SERVICE, target)
-    found = sweeps.inventory(TYPES[name], neighbour.connection, definition)
-    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
+CASE = Case(
+    SERVICE,
+    rows={
+        "mistral.action_definitions_v2": 3,
+        "mistral.action_executions_v2": 5,  # three of them of tasks
+        "mistral.code_sources": 2,
+        "mistral.cron_triggers_v2": 1,
+        "mistral.dynamic_action_definitions": 2,
+        "mistral.environments_v2": 3,
+        "mistral.event_triggers_v2": 1,
+        "mistral.task_executions_v2": 4,
+        "mistral.workbooks_v2": 1,
+        "mistral.workflow_definitions_v2": 5,
+        "mistral.workflow_executions_v2": 3,
+        "keystone.trust": 2,
+    },
+    found={
+        "action": 3, "action_execution": 2, "code_source": 2, "cron_trigger": 1, "dynamic_action": 2, "environment": 3,
+        "event_trigger": 1, "execution": 3, "workbook": 1, "workflow": 5,
+    },
+    prepare=pair,
+    volatile=SCHEDULED,
+    views=TABLES,
+    pages=((listing, "LIMIT", 3),),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +101,7 @@ def published(publisher, further_sweeper):
 def test_a_public_resource_of_another_project_with_that_name_is_not_deleted(projects, further_sweeper, published, name):
     """Mistral would delete both, and for MariaDB the case of letters does not count."""
     target, _ = projects
-    swept = delete(further_sweeper, target, name)
+    swept = CASE.deleted_by(further_sweeper, target, name)
     refused = [left for left in swept.leftovers if left.reason == Reason.FOREIGN]
     assert [left.id for left in refused] == [target.first(name)]
     assert len(refused[0].blocked_by) == 1
@@ -167,7 +123,7 @@ def test_a_name_with_a_slash_is_reported(further_admin, further_sweeper):
     filled = fill(further_admin, "workflow-slash", only=[])
     for name in ("a/b", "..", ""):
         mistral(filled.connection).call("POST", "/environments", {"name": name, "variables": "{}"})
-    swept = delete(further_sweeper, filled, "environment")
+    swept = CASE.deleted_by(further_sweeper, filled, "environment")
     assert {(left.name, left.reason) for left in swept.leftovers} == {
         (name, Reason.NOT_SUPPORTED) for name in ("a/b", "..", "")
     }
@@ -185,19 +141,19 @@ def test_a_workflow_that_others_have_accepted_is_not_deleted(further_admin, furt
     theirs.call("PUT", f"{path}/{other.project_id}", {"status": "accepted"})
     trigger = {"name": "theirs", "workflow_id": workflow_id, "pattern": "0 0 1 1 *", "workflow_input": "{}"}
     trigger_id = theirs.call("POST", "/cron_triggers", trigger)["id"]
-    (left,) = delete(further_sweeper, filled, "workflow").leftovers
+    (left,) = CASE.deleted_by(further_sweeper, filled, "workflow").leftovers
     assert left.reason == Reason.PROTECTED
     assert "other projects have accepted it as a shared workflow: 1;" in left.message
     assert other.project_id not in left.message, "all readers of the deletion see the message"
-    (left,) = delete(further_sweeper, filled, "workflow", delete_shared_definitions=True).leftovers
+    (left,) = CASE.deleted_by(further_sweeper, filled, "workflow", delete_shared_definitions=True).leftovers
     assert left.reason == Reason.FOREIGN
     assert left.blocked_by == (
         {"type": "workflow.cron_trigger", "id": trigger_id, "owner": other.project_id, "name": "theirs"},
     )
     theirs.call("DELETE", f"/cron_triggers/{trigger_id}")
-    swept = delete(further_sweeper, filled, "workflow", delete_shared_definitions=True)
+    swept = CASE.deleted_by(further_sweeper, filled, "workflow", delete_shared_definitions=True)
     assert swept.outcome is Outcome.CLEAR
-    assert alive(further_sweeper, filled) == alive(further_sweeper, other) == {}
+    assert CASE.alive(further_sweeper, filled) == CASE.alive(further_sweeper, other) == {}
 
 
 def test_code_that_other_projects_use_is_not_deleted(further_admin, further_sweeper):
@@ -210,24 +166,25 @@ def test_code_that_other_projects_use_is_not_deleted(further_admin, further_swee
     source = plain(rest, "/code_sources", code, name="lent", scope="public")["id"]
     body = {"name": "borrowed", "class_name": "A", "code_source_id": source}
     action = mistral(further_admin).call("POST", "/dynamic_actions", body)["id"]
-    (left,) = delete(further_sweeper, filled, "code_source").leftovers
+    (left,) = CASE.deleted_by(further_sweeper, filled, "code_source").leftovers
     assert left.reason == Reason.PROTECTED
-    (left,) = delete(further_sweeper, filled, "code_source", delete_shared_definitions=True).leftovers
+    (left,) = CASE.deleted_by(further_sweeper, filled, "code_source", delete_shared_definitions=True).leftovers
     assert left.reason == Reason.FOREIGN
     assert [each["id"] for each in left.blocked_by] == [action]
     mistral(further_admin).call("DELETE", f"/dynamic_actions/{action}")
-    assert delete(further_sweeper, filled, "code_source", delete_shared_definitions=True).outcome is Outcome.CLEAR
+    swept = CASE.deleted_by(further_sweeper, filled, "code_source", delete_shared_definitions=True)
+    assert swept.outcome is Outcome.CLEAR
 
 
 def test_everything_is_deleted_and_the_neighbour_keeps_all(projects, further_sweeper, further_admin):
     """One workbook and one environment of the target were tried before."""
     target, neighbour = projects
-    theirs = steady(further_sweeper.dump_of(neighbour.project_id))
+    theirs = CASE.rows_of(further_sweeper, neighbour)
     swept = further_sweeper.delete(SERVICE, target)
-    assert {name: result.outcome for name, result in swept.items()} == dict.fromkeys(TYPES, Outcome.CLEAR)
-    assert alive(further_sweeper, target) == {}
-    assert alive(further_sweeper, neighbour) == ROWS
-    assert steady(further_sweeper.dump_of(neighbour.project_id)) == theirs
+    assert {name: result.outcome for name, result in swept.items()} == dict.fromkeys(CASE.types, Outcome.CLEAR)
+    assert CASE.alive(further_sweeper, target) == {}
+    assert CASE.alive(further_sweeper, neighbour) == CASE.rows
+    assert CASE.rows_of(further_sweeper, neighbour) == theirs
 
 
 def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper):
@@ -236,19 +193,19 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper):
     further_sweeper.cloud.admin.call("DELETE", f"/projects/{filled.project_id}")
     definition = dataclasses.replace(further_sweeper.definition(SERVICE, filled), gone=True)
     left = {}
-    for name, type_ in TYPES.items():
+    for name, type_ in CASE.types.items():
         asked = type_.for_missing_project(True)
         swept = sweeps.delete(asked, further_sweeper.connection(write=True), definition)
         assert swept.found == (0 if name == "dynamic_action" else len(filled.ids[name]))  # deleted with the code
         left[name] = {each.reason for each in swept.leftovers}
     named = ("action_execution", "workbook", "environment", "workflow")
-    assert left == {name: {Reason.PROJECT_GONE} if name in named else set() for name in TYPES}
-    assert alive(further_sweeper, filled) == {
-        f"mistral.{table}": ROWS[f"mistral.{table}"] for table in ("workbooks_v2", "environments_v2")
+    assert left == {name: {Reason.PROJECT_GONE} if name in named else set() for name in CASE.types}
+    assert CASE.alive(further_sweeper, filled) == {
+        f"mistral.{table}": CASE.rows[f"mistral.{table}"] for table in ("workbooks_v2", "environments_v2")
     } | {"mistral.action_executions_v2": 2, "mistral.workflow_definitions_v2": 5}
     definition = dataclasses.replace(definition, options={"delete_shared_definitions": True})
     swept = sweeps.delete(
-        TYPES["workflow"].for_missing_project(True), further_sweeper.connection(write=True), definition
+        CASE.types["workflow"].for_missing_project(True), further_sweeper.connection(write=True), definition
     )
     assert swept.outcome is Outcome.CLEAR
 
@@ -256,7 +213,7 @@ def test_a_project_that_keystone_has_deleted(further_admin, further_sweeper):
 def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, further_admin, further_sweeper):
     """The catalog has Mistral under an alias of its official type. Without a janitor nothing is cancelled."""
     filled = fill(further_admin, "workflow-whole", only=["workflow"])
-    assert alive(further_sweeper, filled) == ROWS
+    assert CASE.alive(further_sweeper, filled) == CASE.rows
     deletion = orchestrator.request(filled.project_id, Mode.CASCADE)
 
     def refused(record):
@@ -267,10 +224,8 @@ def test_the_orchestrator_deletes_the_project_with_everything(orchestrator, furt
     running = f"/action_executions/{filled.first('action_execution', 1)}"
     mistral(further_admin).call("PUT", running, {"state": "CANCELLED"})
     orchestrator.wait(deletion, Status.DELETED)
-    assert alive(further_sweeper, filled) == {}
+    assert CASE.alive(further_sweeper, filled) == {}
     # A check of each execution was due within two minutes. It is made, and its row is gone.
     further_sweeper.cloud.mariadb.sql("UPDATE delayed_calls_v2 SET execution_time = UTC_TIMESTAMP()", "mistral")
-    until = time.monotonic() + 60
-    while further_sweeper.live(filled.project_id, *SCHEDULED) and time.monotonic() < until:
-        time.sleep(0.5)
+    until(lambda: further_sweeper.live(filled.project_id, *SCHEDULED), lambda found: not found, 60)
     assert further_sweeper.live(filled.project_id, "mistral.", "keystone.trust") == {}
