@@ -48,10 +48,11 @@ def named(row):
 
 @functools.cache
 def functions(file):
-    """The tests of a file."""
+    """The tests of a file, with those that it imports."""
     path = ROOT / "tests" / file
     tree = ast.parse(path.read_text() if path.exists() else "")
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+    names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.alias))}
+    return {name for name in names if name.startswith("test_")}
 
 
 def missing(rows):
