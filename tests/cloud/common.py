@@ -72,16 +72,6 @@ def sweep_until(
     return until(sweep, enough)
 
 
-def sweep_times(times: int, sweeper: Any, service: Service, filled: Filled, **options: object) -> dict[str, StepResult]:
-    """Sweep several times, as the engine does while there is progress: at the end the project settings as well."""
-    for _ in range(times):
-        swept = sweeper.delete(service, filled, **options)
-        if not left(swept):
-            break
-    assert unknown(swept) == {}
-    return swept
-
-
 # ----------------------------------------------------------------------------------------------------- the description
 @dataclasses.dataclass(frozen=True)
 class Case:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import time
-
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.dns import SERVICE
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    left,
+    named,
+    sweep_until,
+    test_an_inventory_finds_everything_and_changes_nothing,
+)
 from tests.cloud.filler import fill, make_project
 from tests.cloud.fillings import dns as filling
 from tests.cloud.fillings.base import Filling, Rest
-from tests.cloud.fillings.dns import EVERYBODY, SECONDS, use_share
+from tests.cloud.fillings.dns import EVERYBODY, use_share
 
 #: Columns that daemons of Designate change: whether a zone is on the name servers, and how often it was updated.
 VOLATILE = {"status", "action", "serial", "updated_at", "version", "increment_serial", "delayed_notify", "refresh"}
@@ -44,29 +49,26 @@ def alive(sweeper, project_id):
     return found
 
 
-def left(swept):
-    return {(name, leftover.id): leftover for name, each in swept.items() for leftover in each.leftovers}
-
-
-def named(leftover):
-    return {(blocker["type"], blocker["id"], blocker["owner"]) for blocker in leftover.blocked_by}
-
-
-def sweep_until(sweeper, target, done, **options):
-    """Sweep as the engine does: again while a delete is under way."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        swept = sweeper.delete(SERVICE, target, **options)
-        assert not {name: each.message for name, each in swept.items() if each.outcome is Outcome.UNKNOWN}
-        if done(swept):
-            return swept
-        assert time.monotonic() < deadline, left(swept)
-        time.sleep(2)
-
-
 def quiet(swept):
     """Wait until nothing is under way any more."""
     return not {leftover.reason for leftover in left(swept).values()} & {Reason.DELETING, Reason.IN_USE, Reason.ERROR}
+
+
+CASE = Case(
+    SERVICE,
+    found={"recordset": 1},  # the PTR record is the project's, too, in the reverse zone of Designate's own project
+    kinds={
+        "recordset": (),
+        "zone": ("zone",),
+        "zone_transfer_request": ("zone transfer request",),
+        "zone_import": ("zone import",),
+        "zone_export": ("zone export",),
+        "tsig_key": ("tsig key",),
+        "ptr": ("ptr",),
+        "quota": ("dns quota",),
+    },
+    mine=lambda sweeper, filled: alive(sweeper, filled.project_id),
+)
 
 
 def floating_ip(admin, project, **more):
@@ -80,30 +82,9 @@ def name_it(project, ip, name):
     Rest(project.connection.dns).call("PATCH", f"/reverse/floatingips/RegionOne:{ip['id']}", {"ptrdname": name})
 
 
-def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "dns-listed", partner=neighbour.project_id, only=["dns"])
-    before = alive(full_sweeper, target.project_id)
-    listed = full_sweeper.inventory(SERVICE, target)
-    assert alive(full_sweeper, target.project_id) == before
-    assert not {name: each.message for name, each in listed.items() if each.outcome is Outcome.UNKNOWN}
-    for kind, type_ in (
-        ("zone", "zone"),
-        ("zone transfer request", "zone_transfer_request"),
-        ("zone import", "zone_import"),
-        ("zone export", "zone_export"),
-        ("tsig key", "tsig_key"),
-        ("ptr", "ptr"),
-        ("dns quota", "quota"),
-    ):
-        found = {leftover.id for leftover in listed[type_].leftovers}
-        assert found == set(target.ids[kind]), type_
-    # The PTR record is the project's, too, in the reverse zone of Designate's own project.
-    assert len(listed["recordset"].leftovers) == 1
-    assert "secret" not in str(listed["tsig_key"])
-
-
-def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "dns-target", partner=neighbour.project_id, only=["dns"])
+def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, projects):
+    target, neighbour = projects
+    assert "secret" not in str(full_sweeper.inventory(SERVICE, target)["tsig_key"])
     neighbour.partner_id = target.project_id
     filling.share(Filling(full_admin, neighbour, 0, 0))
     theirs = alive(full_sweeper, neighbour.project_id)
@@ -117,7 +98,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, n
         said.extend((zone.reason, zone.message) for zone in swept["zone"].leftovers)
         return not left(swept)
 
-    swept = sweep_until(full_sweeper, target, gone)
+    swept = sweep_until(full_sweeper, SERVICE, target, gone)
     assert swept["recordset"].outcome is Outcome.CLEAR
     assert {reason for reason, _ in said} == {Reason.DELETING}, "a zone waits for those below it, and none is refused"
     assert any("its delete follows that of sub." in message for _, message in said)
@@ -153,7 +134,7 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
     assert full_sweeper.inventory(SERVICE, neighbour)["zone_transfer_accept"].kept >= 1
 
     key = target.first("tsig key")
-    swept = sweep_until(full_sweeper, target, quiet)
+    swept = sweep_until(full_sweeper, SERVICE, target, quiet)
     found = left(swept)
     assert set(found) == {("zone", shared), ("zone", top), ("tsig_key", key)}
     assert {leftover.reason for leftover in found.values()} == {Reason.FOREIGN}
@@ -164,10 +145,10 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
     assert guest.call("GET", f"/zones/{below}")["id"] == below
 
     # A zone below it is never deleted; a recordset is, if the option is set.
-    swept = sweep_until(full_sweeper, target, quiet, delete_foreign_recordsets=True)
+    swept = sweep_until(full_sweeper, SERVICE, target, quiet, delete_foreign_recordsets=True)
     assert set(left(swept)) == {("zone", top), ("tsig_key", key)}
     guest.call("DELETE", f"/zones/{below}")
-    sweep_until(full_sweeper, target, lambda swept: not left(swept))
+    sweep_until(full_sweeper, SERVICE, target)
     assert not alive(full_sweeper, target.project_id)["zones"]
 
 

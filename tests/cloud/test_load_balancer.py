@@ -3,74 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import Rest as DeclaredRest
 from cleanup_orchestrator.plugins.load_balancer import SERVICE
-from tests.cloud.filler import fill, make_project
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    sweep_until,
+    test_an_inventory_finds_everything_and_changes_nothing,
+    test_everything_goes_and_the_neighbour_keeps_all,
+)
+from tests.cloud.filler import make_project
 from tests.cloud.fillings.base import Filling, Rest
-from tests.cloud.fillings.load_balancer import SECONDS, make, quota, subnet, wait
+from tests.cloud.fillings.load_balancer import make, quota, subnet, wait
 
-TABLES = ("load_balancer", "listener", "pool", "member", "health_monitor", "l7policy", "l7rule")
-
-
-def rows(sweeper, project_id):
-    """{table: ids} of what lives in Octavia's database; a deleted load balancer's row waits there to be purged."""
-    found = {}
-    for table in TABLES:
-        sql = f"SELECT id FROM {table} WHERE project_id = ? AND provisioning_status <> 'DELETED'"
-        found[table] = {identity for (identity,) in sweeper.rows("octavia", sql, project_id)}
-    return found
-
-
-def everything(sweeper, project_id):
-    """All that Octavia knows of a project, to the last column."""
-    return {
-        table: set(sweeper.rows("octavia", f"SELECT * FROM {table} WHERE project_id = ?", project_id))
-        for table in (*TABLES, "quotas")
-    }
+CASE = Case(
+    SERVICE,
+    database="octavia",
+    kinds={
+        "load_balancer": ("load balancer",),
+        "listener": ("listeners",),
+        "pool": ("pools",),
+        "health_monitor": ("healthmonitors",),
+        "l7_policy": ("l7policies",),
+        "quota": ("load balancer quota",),
+    },
+    mine=lambda sweeper, filled: sweeper.dump_of(filled.project_id),
+)
 
 
-def no_leftovers(swept):
+def is_clear(swept):
     return all(each.outcome is Outcome.CLEAR for each in swept.values())
 
 
-def sweep_until(sweeper, target, done):
-    """Sweep as the engine does: again while a delete is under way."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        swept = sweeper.delete(SERVICE, target)
-        assert not [name for name, each in swept.items() if each.outcome is Outcome.UNKNOWN]
-        if done(swept):
-            return swept
-        assert time.monotonic() < deadline, swept
-        time.sleep(1)
+def test_all_is_there_and_a_load_balancer_is_described_by_its_address(full_sweeper, neighbour):
+    found = full_sweeper.inventory(SERVICE, neighbour)
+    assert {leftover.reason for each in found.values() for leftover in each.leftovers} == {Reason.PRESENT}
+    assert all(leftover.message.startswith("VIP ") for leftover in found["load_balancer"].leftovers)
 
 
-def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "lb-listed", only=["load-balancer"])
-    before = everything(full_sweeper, target.project_id)
-    listed = full_sweeper.inventory(SERVICE, target)
-    assert everything(full_sweeper, target.project_id) == before
-    there = rows(full_sweeper, target.project_id)
-    for type_, table in (
-        ("load_balancer", "load_balancer"),
-        ("listener", "listener"),
-        ("pool", "pool"),
-        ("health_monitor", "health_monitor"),
-        ("l7_policy", "l7policy"),
-    ):
-        assert {leftover.id for leftover in listed[type_].leftovers} == there[table] != set(), type_
-        assert {leftover.reason for leftover in listed[type_].leftovers} == {Reason.PRESENT}
-    assert [leftover.id for leftover in listed["quota"].leftovers] == [target.project_id]
-    assert all(leftover.message.startswith("VIP ") for leftover in listed["load_balancer"].leftovers)
-
-
-def test_every_page_has_only_resources_of_the_project(full_admin, full_sweeper, neighbour, monkeypatch):
+def test_every_page_has_only_resources_of_the_project(full_sweeper, neighbour, monkeypatch):
     """The link of Octavia to the second page has no filter by project."""
-    target = fill(full_admin, "lb-listed", only=["load-balancer"])
+    target = neighbour
     asked = []
     request = DeclaredRest._request
 
@@ -88,14 +63,6 @@ def test_every_page_has_only_resources_of_the_project(full_admin, full_sweeper, 
     assert len(asked) == len(found) + 1 and {query["project_id"] for query in asked} == {target.project_id}
 
 
-def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "lb-target", partner=neighbour.project_id, only=["load-balancer"])
-    theirs = everything(full_sweeper, neighbour.project_id)
-    sweep_until(full_sweeper, target, no_leftovers)
-    assert not any(rows(full_sweeper, target.project_id).values())
-    assert everything(full_sweeper, neighbour.project_id) == theirs
-
-
 def test_one_that_is_being_worked_on_is_left_and_says_what_helps(full_admin, full_sweeper, neighbour):
     """The provider that does nothing never makes its load balancer ready."""
     target = make_project(full_admin, "lb-stuck", password=None, partner=None)
@@ -107,7 +74,8 @@ def test_one_that_is_being_worked_on_is_left_and_says_what_helps(full_admin, ful
     assert (left.id, left.reason) == (stuck, Reason.IN_USE)
     assert "PENDING_CREATE" in left.message
     assert "an operator clears" in SERVICE.types[0].remedies[left.reason]
-    assert rows(full_sweeper, target.project_id)["load_balancer"] == {stuck}
+    sql = "SELECT id FROM load_balancer WHERE project_id = ? AND provisioning_status <> 'DELETED'"
+    assert full_sweeper.rows("octavia", sql, target.project_id) == [(stuck,)]
 
 
 def test_what_octavia_is_deleting_is_not_refused_but_under_way(full_admin, full_sweeper):
@@ -121,7 +89,7 @@ def test_what_octavia_is_deleting_is_not_refused_but_under_way(full_admin, full_
     first = full_sweeper.delete(SERVICE, target)["load_balancer"]
     second = full_sweeper.delete(SERVICE, target)["load_balancer"]
     assert {leftover.reason for each in (first, second) for leftover in each.leftovers} <= {Reason.DELETING}
-    sweep_until(full_sweeper, target, no_leftovers)
+    sweep_until(full_sweeper, SERVICE, target, is_clear)
 
 
 def test_a_counter_without_limits_is_no_quota(full_admin, full_sweeper, neighbour):

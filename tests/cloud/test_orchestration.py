@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, StepResult, Token
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import orchestration as plugin
 from cleanup_orchestrator.plugins.orchestration import SERVICE
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    ids,
+    sweep_until,
+    test_every_page_is_read,
+)
 from tests.cloud.fillings.base import Rest
-from tests.support import sweeps
 
-TYPES = {type_.name: type_ for type_ in SERVICE.types}
-SECONDS = 600  # Heat deletes a stack in seconds, on a busy machine in minutes
+STACKS = plugin.listing.stacks_of
+CASE = Case(
+    SERVICE,
+    limit=0,
+    pages=(
+        (plugin.configs, "_CONFIGS", dataclasses.replace(plugin.configs._CONFIGS, limit=2)),
+        (plugin.listing, "stacks_of", lambda *_, **more: dataclasses.replace(STACKS(*_, **more), limit=2)),
+    ),
+)
 
 
 def alive(sweeper, project_id):
@@ -33,12 +44,6 @@ def alive(sweeper, project_id):
     return found
 
 
-def inventory(sweeper, filled, type_, **options):
-    sweeper.enter(filled)
-    project_id = filled.project_id if type_.token is Token.PROJECT else None
-    return sweeps.inventory(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
-
-
 def test_a_deployment_that_cannot_be_read_by_its_id_is_found_and_deleted(projects, full_admin):
     """Heat would run the signal of its config with the token of the caller. Later tests check its delete."""
     target, _ = projects
@@ -52,34 +57,23 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
     found = full_sweeper.inventory(SERVICE, target)
     assert alive(full_sweeper, target.project_id) == before
     failed = set(target.ids["failed stack"])
-    assert {left.id for left in found["stack"].leftovers} == set(target.ids["stack"]) - failed
+    assert ids(found["stack"]) == set(target.ids["stack"]) - failed
     assert found["stack"].kept == len(failed)
-    assert {left.id for left in found["failed_stack"].leftovers} == failed
+    assert ids(found["failed_stack"]) == failed
     assert "non-empty container" in found["failed_stack"].leftovers[0].message
     assert found["nested_stack"].outcome is Outcome.CLEAR  # their root is there
     assert before["stack"] > set(target.ids["stack"])  # the nested ones
-    assert {left.id for left in found["software_config"].leftovers} == set(target.ids["software config"])
-    assert {left.id for left in found["software_deployment"].leftovers} == set(target.ids["software deployment"])
+    assert ids(found["software_config"]) == set(target.ids["software config"])
+    assert ids(found["software_deployment"]) == set(target.ids["software deployment"])
     assert found["stack_user_project"] == StepResult(
         Outcome.CLEAR, digest=NOTHING, absent=True
     )  # the domain is not configured
 
 
-def test_every_page_is_read(projects, full_sweeper, monkeypatch):
-    target, _ = projects
-    types, stacks = (TYPES["stack"], TYPES["software_config"]), plugin.listing.stacks_of
-    expected = [inventory(full_sweeper, target, type_) for type_ in types]
-    monkeypatch.setattr(plugin.configs, "_CONFIGS", dataclasses.replace(plugin.configs._CONFIGS, limit=2))
-    monkeypatch.setattr(
-        plugin.listing, "stacks_of", lambda *_, **more: dataclasses.replace(stacks(*_, **more), limit=2)
-    )
-    assert [inventory(full_sweeper, target, type_) for type_ in types] == expected
-
-
 def test_a_stack_whose_owner_is_not_shown_is_protected(projects, full_sweeper):
     """Heat shows the owner only to admins."""
     target, _ = projects
-    found = sweeps.inventory(TYPES["stack"], target.connection, full_sweeper.definition(SERVICE, target))
+    found = CASE.found_by(full_sweeper, target, "stack", target.connection)
     assert {left.reason for left in found.leftovers} == {Reason.OWNER_UNKNOWN}
 
 
@@ -87,11 +81,14 @@ def test_everything_goes_once_nothing_foreign_is_in_it(projects, full_sweeper, f
     target, neighbour = projects
     theirs = alive(full_sweeper, neighbour.project_id)
     assert all(theirs.values())
-    swept = until(full_sweeper, target, lambda swept: swept["stack"].outcome is Outcome.CLEAR)
+    swept = sweep_until(full_sweeper, SERVICE, target, lambda swept: swept["stack"].outcome is Outcome.CLEAR)
     # Foreign resources have blocked two stacks; the test removes them now.
     occupied = [left for left in swept["failed_stack"].leftovers if left.name.endswith("-occupied")]
-    until(
-        full_sweeper, target, lambda swept: {left.reason for left in swept["failed_stack"].leftovers} == {Reason.ERROR}
+    sweep_until(
+        full_sweeper,
+        SERVICE,
+        target,
+        lambda swept: {left.reason for left in swept["failed_stack"].leftovers} == {Reason.ERROR},
     )
     assert occupied
     left = alive(full_sweeper, target.project_id)
@@ -103,17 +100,9 @@ def test_everything_goes_once_nothing_foreign_is_in_it(projects, full_sweeper, f
     for container in objects.call("GET", "", params={"format": "json"}):
         for item in objects.call("GET", f"/{container['name']}", params={"format": "json"}):
             objects.call("DELETE", f"/{container['name']}/{item['name']}")
-    until(full_sweeper, target, lambda swept: all(one.outcome is Outcome.CLEAR for one in swept.values()))
+    sweep_until(full_sweeper, SERVICE, target)
     assert not any(alive(full_sweeper, target.project_id).values())
     assert alive(full_sweeper, neighbour.project_id) == theirs
-
-
-def until(sweeper, filled, enough):
-    deadline = time.monotonic() + SECONDS
-    while not enough(swept := sweeper.delete(SERVICE, filled)):
-        assert time.monotonic() < deadline, swept
-        time.sleep(1)
-    return swept
 
 
 def test_networks_that_survive_their_stack_are_listed_by_neutron(projects, full_admin):
@@ -142,7 +131,7 @@ def test_a_project_that_heat_left_behind_goes_when_its_domain_is_named(projects,
     api.call("PUT", f"/projects/{orphan}/users/{user}/roles/{role}")
     try:
         wish = {"stack_user_domain": domain["name"]}
-        found = inventory(full_sweeper, target, TYPES["stack_user_project"], **wish)
+        found = CASE.found_by(full_sweeper, target, "stack_user_project", **wish)
         assert [left.id for left in found.leftovers] == [orphan]
         swept = full_sweeper.delete(SERVICE, target, **wish)["stack_user_project"]
         assert [identity for identity, _ in swept.deleted] == [orphan]
@@ -152,7 +141,7 @@ def test_a_project_that_heat_left_behind_goes_when_its_domain_is_named(projects,
         assert api.call("GET", f"/projects/{alike}")["project"]["id"] == alike
         # That of a living stack is Heat's.
         kept = full_sweeper.delete(
-            dataclasses.replace(SERVICE, types=(TYPES["stack_user_project"],)), neighbour, **wish
+            dataclasses.replace(SERVICE, types=(CASE.types["stack_user_project"],)), neighbour, **wish
         )
         assert {left.reason for left in kept["stack_user_project"].leftovers} == {Reason.IN_USE}
         assert api.call("GET", f"/projects/{theirs['id']}")["project"] == theirs

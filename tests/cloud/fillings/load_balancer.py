@@ -46,6 +46,10 @@ def load_balancers(f: Filling) -> None:
     make(f, "empty")
     make(f, "off", admin_state_up=False)
     wait(f)
+    balancers = Rest(f.filled.connection.load_balancer)
+    for path in ("listeners", "pools", "healthmonitors", "l7policies"):
+        f.note(path, *(row["id"] for row in balancers.call("GET", f"/lbaas/{path}")[path]))
+    f.note("load balancer quota", f.project_id)
 
 
 def make(f: Filling, suffix: str, **attributes: Any) -> str:
