@@ -12,10 +12,16 @@ from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import glance
 from cleanup_orchestrator.plugins import image as plugin
 from cleanup_orchestrator.plugins.image import SERVICE
+from tests.cloud.common import (  # noqa: F401
+    Case,
+    ids,
+    test_a_caller_without_the_admin_role_never_sees_an_empty_project,
+    test_every_page_is_read,
+)
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.image import make_image
-from tests.support import sweeps
 
+CASE = Case(SERVICE, refused=("task",), limit=0, pages=((glance, "PAGE", 7),))
 EVERYTHING = {
     "delete_public_images": True,
     "delete_community_images": True,
@@ -78,7 +84,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     found = sweeper.inventory(SERVICE, target)
     assert sweeper.dump("glance") == before
     assert found["image"].outcome is Outcome.LEFTOVERS
-    assert {left.id for left in found["image"].leftovers} == alive(sweeper, target.project_id)
+    assert ids(found["image"]) == alive(sweeper, target.project_id)
     protected = {left.id for left in found["image"].leftovers if left.reason is Reason.PROTECTED}
     assert protected == {target.first("public"), target.first("image", 4)}  # public and community
     assert found["task"].outcome is Outcome.CLEAR and found["task"].kept >= 1
@@ -91,24 +97,6 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
         "target ü": Reason.PROTECTED,
         "with/objects/slash": Reason.PROTECTED,
     }
-
-
-def test_every_page_is_read(projects, sweeper, monkeypatch):
-    target, _ = projects
-    whole = sweeper.inventory(SERVICE, target)
-    monkeypatch.setattr(glance, "PAGE", 7)
-    paged = sweeper.inventory(SERVICE, target)
-    assert paged == whole
-    assert paged["image"].found > 60
-
-
-def test_an_inventory_of_tasks_by_a_member_is_unknown(projects, sweeper):
-    """A refused list is no empty list."""
-    target, _ = projects
-    definition = sweeper.definition(SERVICE, target)
-    task = next(t for t in SERVICE.types if t.name == "task")
-    found = sweeps.inventory(task, target.connection, definition)
-    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
 def test_unprotecting_a_namespace_changes_nothing_else(projects, sweeper):
