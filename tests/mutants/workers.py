@@ -197,14 +197,21 @@ MUTATIONS = (
     Mutation(
         "A project that another client deleted counts as deleted by the orchestrator",
         REMOVE,
-        "            if self._sent() or self.deletion.project_gone_at is not None:",
+        "            if in_this_round or self.deletion.project_gone_at is not None:",
         "            if True:",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A delete without an answer explains a project that others deleted after a later inventory",
+        REMOVE,
+        'any(change.data.get("round") == self.step.round for change in self._sent())',
+        "bool(self._sent())",
         tests("worker/remove"),
     ),
     Mutation(
         "A delete of the project is sent before it is on record",
         REMOVE,
-        '            self.context.record_intent(drain.PROJECT_DELETE_SENT, {}, "the delete of the project")\n',
+        '            self.context.record_intent(drain.PROJECT_DELETE_SENT, sent, "the delete of the project")\n',
         "",
         tests("worker/remove"),
     ),

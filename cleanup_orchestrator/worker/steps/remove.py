@@ -20,8 +20,8 @@ from cleanup_orchestrator.worker.steps.service_drains import forget_drain
 class Remove(StepRunner):
     """Deletes the project, unless a waiver has ended or the project is enabled again.
 
-    If Keystone does not know the project, the answer to an earlier delete may have been lost. If no delete was sent,
-    another client deleted the project, and may have opened it after the last inventory.
+    If Keystone does not know the project, the answer to an earlier delete of this round may have been lost. If this
+    round sent no delete, another client deleted the project, and may have opened it after the last inventory.
     """
 
     def run(self) -> StepResult:
@@ -57,13 +57,15 @@ class Remove(StepRunner):
             if not driver.held_until_removed(context, project):
                 return self._reopened(self.context.lock_changed(project))
             headers = driver.removal_headers(context)
-            self.context.record_intent(drain.PROJECT_DELETE_SENT, {}, "the delete of the project")
+            sent = {"round": self.step.round}
+            self.context.record_intent(drain.PROJECT_DELETE_SENT, sent, "the delete of the project")
             try:
                 projects.delete(self.deletion.project_id, self.deletion.id, headers)
             except ka_exceptions.Conflict as error:
                 return self._reopened(f"{classify(error).message}: the project is locked and proven empty again")
         except ProjectNotFound:
-            if self._sent() or self.deletion.project_gone_at is not None:
+            in_this_round = any(change.data.get("round") == self.step.round for change in self._sent())
+            if in_this_round or self.deletion.project_gone_at is not None:
                 return None
             why = "another client deleted the project, and may have opened it before: it is proven empty again"
             return self._stopped(why, *self.context.gone_facts())
@@ -83,7 +85,7 @@ class Remove(StepRunner):
         return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=(*learned, RemovalStopped()))
 
     def _sent(self) -> list[Change]:
-        """Return the record of a delete that was sent and not refused."""
+        """Return the records of the deletes that were sent and not refused, in any round."""
         return [c for c in self.context.store.changes(self.deletion.id) if c.type == drain.PROJECT_DELETE_SENT]
 
     def _forget_sent(self) -> None:

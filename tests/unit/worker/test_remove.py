@@ -114,13 +114,29 @@ class Refusing(Removal):
         raise ka_exceptions.Forbidden("no")
 
 
-SENT = Change("c", "d", 1, ChangeType.PROJECT_DELETE_SENT, {})
+SENT = Change("c", "d", 1, ChangeType.PROJECT_DELETE_SENT, {"round": 1})
+#: Sent without an answer, before the last inventories: a waiver ended, for instance.
+EARLIER = dataclasses.replace(SENT, data={"round": 0})
 
 
 @pytest.mark.parametrize(
     ("changes", "gone_at", "outcome"),
-    [((SENT,), None, Outcome.CLEAR), ((), T0, Outcome.CLEAR), ((), None, Outcome.UNKNOWN)],
-    ids=["a delete was sent", "seen before the last inventories", "another client deleted it"],
+    [
+        ((SENT,), None, Outcome.CLEAR),
+        ((EARLIER, SENT), None, Outcome.CLEAR),
+        ((), T0, Outcome.CLEAR),
+        ((), None, Outcome.UNKNOWN),
+        ((EARLIER,), None, Outcome.UNKNOWN),
+        ((dataclasses.replace(SENT, data={}),), None, Outcome.UNKNOWN),
+    ],
+    ids=[
+        "a delete was sent",
+        "and one in an earlier round",
+        "seen before the last inventories",
+        "another client deleted it",
+        "a delete was sent in an earlier round only",
+        "a delete without a round, which an older release recorded",
+    ],
 )
 def test_a_project_that_keystone_does_not_know_is_deleted_only_after_a_delete(monkeypatch, changes, gone_at, outcome):
     made = removal(monkeypatch, Removal(vanished=True), *changes, project_gone_at=gone_at)
