@@ -15,16 +15,21 @@ from tests.functional.test_api import fixtures
 FOLDER = Path(__file__).parents[1] / "gabbits"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
-def test_sentences(name):
-    every = driver.build_tests(
+@pytest.fixture(scope="module")
+def suites():
+    """The suite of each file."""
+    return driver.build_tests(
         str(FOLDER),
         unittest.TestLoader(),
         intercept=fixtures.application,
         fixture_module=fixtures,
         test_loader_name="api",
     )
-    [suite] = [s for s in every if next(iter(s)).__class__.__name__.startswith(f"{name}_")]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_sentences(suites, name):
+    [suite] = [s for s in suites if next(iter(s)).__class__.__name__.startswith(f"{name}_")]
     result = unittest.TestResult()
     suite.run(result)
     assert result.testsRun > 1
