@@ -34,7 +34,7 @@ connection = {database}
 max_limit = 50
 [keystone_authtoken]
 www_authenticate_uri = http://keystone.example.com:5000
-token_cache_time = -1
+token_cache_time = 300
 http_request_max_retries = 0
 {auth}
 [orchestrator]
