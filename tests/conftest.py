@@ -15,6 +15,20 @@ pytest_plugins = ["tests.support.tiers"]
 __all__ = ["database_url", "drop_databases", "empty_database_url"]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Have the garbage collector leave out what the collection of the tests makes: nearly all of it stays to the end.
+
+    Else it takes a tenth of the time of all tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_options_of_others() -> Iterator[None]:
     """Start each file without the options of another file's auth_type."""
