@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
+from tests.support.examples import examples
 from tests.unit.world import deletion
 
 KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
@@ -47,7 +48,7 @@ def crowd(tmp_path_factory, keystone):
     site.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sort=KEYS,
     limit=st.integers(1, 45),

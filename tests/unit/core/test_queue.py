@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.queue import Line, Queue, QueueState, turns
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
+from tests.support.examples import examples
 from tests.unit.world import T0, UNKNOWN, World, deletion, left, sweep_step
 
 SECOND = datetime.timedelta(seconds=1)
@@ -110,7 +111,7 @@ requests = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20))
 @given(requests, st.integers(1, 5), st.integers(1, 6), st.integers(1, 3))
 def test_the_flood_of_others_delays_a_deletion_by_one_turn(wanted, places, flooding, users):
     """Property: fairness by domain, no free place while one waits, order within a requester, and nothing starves."""
