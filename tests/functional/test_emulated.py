@@ -563,6 +563,7 @@ LIMIT = 2.3  #: kilobytes for each; measured 1.6, and 3.2 if the worker keeps wh
 
 
 @with_cloud(**LEAN, everything=False)
+@pytest.mark.slow
 def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
     """The worker keeps half a kilobyte of each resource. A resource of the SDK takes several."""
     small, large = (emulated.add_project(name) for name in ("small", "large"))
@@ -658,6 +659,7 @@ def test_a_project_with_one_of_everything_goes_to_the_last_row(emulated, tmp_pat
     indirect=["emulated"],
     ids=["two services", "all services"],
 )
+@pytest.mark.slow
 def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(emulated, kinds, tmp_path):
     """A few, in one process; many at once, and processes that die, are test_chaos's."""
     with Orchestrator(emulated, tmp_path) as running:

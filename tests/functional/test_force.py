@@ -98,6 +98,7 @@ def left(emulated, project_id):
     return set(emulated.state.table("RegionOne", IMAGE).owned.get(project_id, {}))
 
 
+@pytest.mark.slow
 def test_what_goes_by_force_alone_goes_and_the_rest_is_abandoned_by_name(emulated, images, orchestrator):
     project, bystander = emulated.projects[0], emulated.bystanders[0]
     theirs, before = left(emulated, bystander), left(emulated, project)

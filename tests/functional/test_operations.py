@@ -70,6 +70,7 @@ def test_the_monitoring_port_counts_what_happens(processes):
     assert not labels & {"p1", json.loads(answer[1])["deletion"]["id"]}
 
 
+@pytest.mark.slow
 def test_the_health_check_names_what_fails(processes, keystone):
     all_ = processes()
     all_.start("all_in_one")
@@ -87,6 +88,7 @@ def test_the_health_check_names_what_fails(processes, keystone):
     wait("it is noticed", lambda: all_.ask("/healthcheck")[0] == 200)
 
 
+@pytest.mark.slow
 def test_a_keystone_that_hangs_hangs_no_health_check(processes, keystone):
     all_ = processes()
     all_.start("all_in_one")
@@ -134,6 +136,7 @@ def test_a_process_without_its_broker_ends_in_time(processes, wire, part):
     assert child.popen.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_file_takes_the_api_out_of_service(processes, tmp_path):
     down = tmp_path / "down"
     all_ = processes(more=f"[healthcheck]\nbackends = disable_by_file\ndisable_by_file_path = {down}\n")
@@ -277,6 +280,7 @@ def test_each_new_status_is_on_the_bus(processes):
         transport.cleanup()
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, tmp_path, monkeypatch):
     """The secrets are the password of the orchestrator, a password in a URL, and tokens in errors of a service."""
     fernet, labelled, in_url = f"gAAAAA{uuid.uuid4().hex}{uuid.uuid4().hex}", uuid.uuid4().hex, uuid.uuid4().hex
@@ -329,6 +333,7 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
     assert [(where, secret) for where, text in said.items() for secret in secrets if secret in text] == []
 
 
+@pytest.mark.slow
 def test_the_api_process_alone_says_nothing_of_the_store_in_its_metrics(processes):
     """Only the engines report them. If every process gave the same figures, a dashboard might add them up."""
     all_ = processes(default="transport_url = fake://")
@@ -338,6 +343,7 @@ def test_the_api_process_alone_says_nothing_of_the_store_in_its_metrics(processe
     assert "process_open_fds" in names
 
 
+@pytest.mark.slow
 def test_of_a_record_that_ended_the_engine_counts_no_age(processes):
     all_ = processes()
     all_.record(status=Status.LEFTOVERS, mode=Mode.REPORT)
@@ -347,6 +353,7 @@ def test_of_a_record_that_ended_the_engine_counts_no_age(processes):
     assert found["cleanup_orchestrator_overdue_seconds",] == 0
 
 
+@pytest.mark.slow
 def test_the_health_check_answers_a_client_with_an_invalid_token(processes):
     all_ = processes()
     all_.start("all_in_one")

@@ -71,6 +71,7 @@ def touched(emulated):
     return [t for t in found if not t.kind.startswith("identity.")]
 
 
+@pytest.mark.slow
 def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_removes_the_lien(emulated, image, tmp_path):
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         id_, lien, before = held_by_it(made, emulated, image)

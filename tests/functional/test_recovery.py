@@ -221,6 +221,7 @@ def test_a_server_that_does_not_start_is_named_and_the_project_is_restored(emula
         assert states(running) == [True, True, True, False]
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_while_it_stops_them_is_replaced_and_nothing_is_forgotten(
     emulated, running, networks, tmp_path
 ):

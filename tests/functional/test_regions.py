@@ -87,6 +87,7 @@ def waive(running, service_type, region="", project_id=""):
     indirect=["emulated"],
     ids=["two services", "all services"],
 )
+@pytest.mark.slow
 def test_a_region_that_is_down_blocks_only_its_steps_and_completion(emulated, running, services):
     project = emulated.projects[0]
     bystander = emulated.left(emulated.bystanders[0])

@@ -488,18 +488,21 @@ class TestRetryAndCancel:
 
 
 class TestProcess:
+    @pytest.mark.slow
     def test_exit_codes(self, process, stub_cloud):
         stub_cloud.script(stub_cloud.add_project("good"), "accepted", "deleted")
         stub_cloud.script(stub_cloud.add_project("bad"), "accepted", {"status": "leftovers", "counts": [PORTS]})
         assert process("project", "delete", "--async", "--wait", "good").code == 0
         assert process("project", "delete", "--async", "--wait", "bad").code == 1
 
+    @pytest.mark.slow
     def test_no_escape_codes_where_there_is_no_terminal(self, process, stub_cloud):
         stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
         result = process("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert "\x1b" not in result.err
         assert "\r" not in result.err
 
+    @pytest.mark.slow
     def test_ctrl_c_leaves_the_deletion_alone(self, stub_cloud, env):
         demo = stub_cloud.add_project("demo")
         stub_cloud.script(demo, "deleting")
@@ -589,6 +592,7 @@ class TestTerminal:
             "demo: deleted",
         ]
 
+    @pytest.mark.slow
     def test_a_table_is_no_wider_than_the_terminal(self, stub_cloud, env):
         long = {**stub.BLOCKER, "message": "no answer " * 30}
         id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), {"status": "failed", "blockers": [long]})
@@ -598,6 +602,7 @@ class TestTerminal:
         assert "no answer" in out
         assert max(map(len, out.splitlines())) <= 80
 
+    @pytest.mark.slow
     def test_several_at_once(self, stub_cloud, env):
         for name in ("one", "two", "three"):
             stub_cloud.script(stub_cloud.add_project(name), *run_to_deleted()[:3], "deleted")
@@ -632,6 +637,7 @@ class TestTerminal:
         labels = [w.label for w in waiter._shown()]
         assert labels == ["same", "same/same/x", "same", "same/x", "same/x/y"]
 
+    @pytest.mark.slow
     def test_a_dumb_terminal_gets_lines(self, stub_cloud, env):
         stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--yes", "--wait", "demo"]
