@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = choice.part(chosen, *options.part)
     if options.seconds_in_total is not None:
         budget = options.seconds_in_total * max(1, options.jobs)
-        chosen, left_out = choice.within(chosen, budget, tiers.durations())
+        chosen, left_out = choice.within(chosen, budget, tiers.of_files(tiers.durations()))
         if left_out:
             print(f"{len(left_out)} mutations are left out, because the tests would take too long:")
             print(*(f"  {mutation.file}: {mutation.name}" for mutation in left_out), sep="\n")

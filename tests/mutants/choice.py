@@ -37,13 +37,9 @@ def within(
     most the time of the first file that it names; the others are for the case that the first one does not notice it.
 
     :param seconds: the total, in seconds of one process
-    :param durations: seconds that a test file takes, or a part of the file that is named ``FILE::...``
+    :param durations: seconds that a test file takes
     """
-
-    def takes(file: str) -> float:
-        return START + sum(taken for name, taken in durations.items() if name.partition("::")[0] == file)
-
-    cost = {file: takes(file) for file in {file for mutation in mutations for file in mutation.tests}}
+    cost = {file: START + durations.get(file, 0) for mutation in mutations for file in mutation.tests}
     fit: list[Mutation] = []
     ran: set[str] = set()
     used = 0.0

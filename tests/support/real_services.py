@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.support import commit
 
 FOLDER = "tests/cloud/"
@@ -15,20 +17,36 @@ def _functional(*names: str) -> frozenset[str]:
     return frozenset(f"tests/functional/test_{name}.py" for name in names)
 
 
-#: The main job, everything that a project can own, and the fence in Keystone.
-ALWAYS = _cloud("main_job", "everything", "fence")
+#: The main job.
+ALWAYS = _cloud("main_job")
+#: Everything that a project can own, and the fence in Keystone: each commit runs one of the two.
+ALTERNATE = (_cloud("everything"), _cloud("fence"))
 #: The other files with real services or many real processes. Each commit runs one of `TURNS` sets of them.
-ROTATED = frozenset(
-    str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / FOLDER).glob("test_*.py")
-) - ALWAYS | _functional(
-    *("accepted", "chaos", "emulated", "fencing", "flood", "force", "hold_texts", "holds", "hostile_service"),
-    *("independent_parts", "operations", "orphans", "plugin_liens", "protocol", "recovery", "regions", "servers"),
-    *("slow_clients", "stop", "unreadable_names", "upgrade", "zombie"),
+ROTATED = (
+    frozenset(str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / FOLDER).glob("test_*.py"))
+    - ALWAYS.union(*ALTERNATE)
+    | _functional(
+        *("accepted", "chaos", "emulated", "fencing", "flood", "force", "hold_texts", "holds", "hostile_service"),
+        *("independent_parts", "operations", "orphans", "plugin_liens", "protocol", "recovery", "regions", "servers"),
+        *("slow_clients", "stop", "unreadable_names", "upgrade", "zombie", "osc/test_wait"),
+    )
+    | {"tests/simulation/test_breakages.py"}
 )
-#: The number of sets, which take about the same time: any 24 commits in a row have run all of them.
-TURNS = 24
+#: The number of sets, which take about the same time: any 48 commits in a row have run all of them.
+TURNS = 48
 #: All files that `--per-commit` selects from.
-IN_TURN = ALWAYS | ROTATED
+IN_TURN = ALWAYS.union(*ALTERNATE) | ROTATED
+
+
+def turns(seconds: Mapping[str, float]) -> tuple[frozenset[str], ...]:
+    """Returns the sets of files of which each commit runs the next one.
+
+    :param seconds: how long each file takes
+    """
+    sets = commit.divide(ROTATED, seconds, TURNS)
+    return tuple(files | ALTERNATE[number % len(ALTERNATE)] for number, files in enumerate(sets))
+
+
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
 _SERVICES = {
     "accelerator": ("accelerator", "cyborg"),
@@ -59,7 +77,7 @@ _SERVICES = {
 }
 #: What the chosen files may take together, in seconds of one process. Four processes on two processors need about a
 #: quarter of it. `.ci/run` has to end within 15 minutes, and has five for this.
-BUDGET = 1500.0
+BUDGET = 1000.0
 #: The services outside of the whole cloud. A change of what all plugins use does not run their files: the files of the
 #: thirteen services of the whole cloud test it with more types, and these follow in the rotation.
 _FURTHER = frozenset(
@@ -87,6 +105,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     )
     for name, (plugin, service) in _SERVICES.items()
 }
+SOURCES[f"{FOLDER}test_everything.py"] = _BASE
+SOURCES[f"{FOLDER}test_fence.py"] = ("cleanup_orchestrator/drain/", "cleanup_orchestrator/keystone/")
 #: What templates could do with an admin's token depends on the plugins of Heat and Magnum, and on the janitor.
 SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
@@ -130,6 +150,9 @@ SOURCES[f"{FOLDER}test_dashboard.py"] = (
     f"{FOLDER}browser.py",
     f"{FOLDER}horizon.py",
 )
+#: Whether the simulation would notice a defect depends on the simulation.
+SOURCES["tests/simulation/test_breakages.py"] = ("tests/simulation/",)
+SOURCES["tests/functional/test_osc/test_wait.py"] = ("cleanup_orchestrator/osc/",)
 #: The example service imports the service's side of the protocol, and the command checks it.
 SOURCES[f"{FOLDER}test_protocol_service.py"] = (
     "cleanup_orchestrator/protocol/",

@@ -38,12 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("per_commit"):
+        seconds = of_files(durations("real"))
         config.stash[_CHOSEN] = commit.choose(
             commit.commit(),
             real_services.ALWAYS,
-            commit.divide(real_services.ROTATED, durations("real"), real_services.TURNS),
+            real_services.turns(seconds),
             real_services.SOURCES,
-            durations("real"),
+            seconds,
             real_services.BUDGET,
         )
     config.pluginmanager.register(_Order(config), "order")
@@ -70,6 +71,15 @@ def durations(tier: str | None = None) -> dict[str, float]:
     found: dict[str, float] = {}
     for recorded in tiers.values() if tier is None else [tiers.get(tier, {})]:
         found |= {unit: max(seconds, found.get(unit, 0)) for unit, seconds in recorded.items()}
+    return found
+
+
+def of_files(recorded: Mapping[str, float]) -> dict[str, float]:
+    """Returns the seconds of each file, which are those of its tests if processes divide it."""
+    found: dict[str, float] = {}
+    for unit, seconds in recorded.items():
+        file = unit.partition("::")[0]
+        found[file] = found.get(file, 0) + seconds
     return found
 
 

@@ -92,6 +92,14 @@ def test_no_file_of_real_services_has_a_marker_that_deselects_it_when_the_header
     assert marked == []
 
 
+def test_two_commits_in_a_row_run_both_files_that_alternate_and_all_turns_run_the_others():
+    turns = real_services.turns({})
+    assert len(turns) == real_services.TURNS
+    for number, files in enumerate(turns):
+        assert set().union(*real_services.ALTERNATE) <= files | turns[number - 1]
+    assert set().union(*turns) == real_services.IN_TURN - real_services.ALWAYS
+
+
 def test_every_file_that_is_named_is_there():
     named = {*real_services.IN_TURN, *real_services.SOURCES, *real_services.BOTH_DATABASES}
     assert [file for file in named if not (commit.ROOT / file).exists()] == []

@@ -69,6 +69,10 @@ def test_a_record_replaces_what_ran_in_its_tier_and_forgets_files_that_are_gone(
     assert tiers.durations() == {"tests/unit/test_a.py": 0.0, seeds: 2.0, "tests/simulation/test_s.py": 99.0}
 
 
+def test_a_file_that_processes_divide_takes_as_long_as_its_tests():
+    assert tiers.of_files({"a.py": 1.0, "b.py::one": 2.0, "b.py::two": 3.5}) == {"a.py": 1.0, "b.py": 5.5}
+
+
 def test_the_tiers_are_those_of_tox():
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
