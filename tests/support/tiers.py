@@ -38,15 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("per_commit"):
-        seconds = of_files(durations("real"))
-        config.stash[_CHOSEN] = commit.choose(
-            commit.commit(),
-            real_services.ALWAYS,
-            real_services.turns(seconds),
-            real_services.SOURCES,
-            seconds,
-            real_services.BUDGET,
-        )
+        config.stash[_CHOSEN] = choice()
     config.pluginmanager.register(_Order(config), "order")
     if config.getoption("record_durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(tier_of(config)), "recorder")
@@ -81,6 +73,13 @@ def of_files(recorded: Mapping[str, float]) -> dict[str, float]:
         file = unit.partition("::")[0]
         found[file] = found.get(file, 0) + seconds
     return found
+
+
+def choice() -> commit.Choice:
+    """Returns which of the files that take turns this commit runs."""
+    seconds = of_files(durations("real"))
+    turns, sources = real_services.turns(seconds), real_services.SOURCES
+    return commit.choose(commit.commit(), real_services.ALWAYS, turns, sources, seconds, real_services.BUDGET)
 
 
 def tier_of(config: pytest.Config) -> str:
@@ -164,6 +163,11 @@ def _needs_alone(file: str) -> bool:
 def uses_whole_cloud(path: pathlib.Path) -> bool:
     """Whether a file has one of the fixtures of the whole cloud."""
     return re.search(r"\bfull_(cloud|admin|sweeper)\b", path.read_text()) is not None
+
+
+def commit_uses_whole_cloud() -> bool:
+    """Whether a file that this commit runs uses the whole cloud."""
+    return any(uses_whole_cloud(commit.ROOT / file) for file in choice().chosen)
 
 
 def _shares(file: str) -> bool:

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from tests.support import tiers
+from tests.support import commit, tiers
 
 ROOT = pathlib.Path(__file__).parents[3]
 RECORDED = {
@@ -71,6 +71,12 @@ def test_a_record_replaces_what_ran_in_its_tier_and_forgets_files_that_are_gone(
 
 def test_a_file_that_processes_divide_takes_as_long_as_its_tests():
     assert tiers.of_files({"a.py": 1.0, "b.py::one": 2.0, "b.py::two": 3.5}) == {"a.py": 1.0, "b.py": 5.5}
+
+
+@pytest.mark.parametrize(("file", "used"), [("test_everything", True), ("test_main_job", False)])
+def test_the_whole_cloud_starts_only_for_a_commit_that_uses_it(file, used, monkeypatch):
+    monkeypatch.setattr(tiers, "choice", lambda: commit.Choice({f"tests/cloud/{file}.py": "its turn"}, ()))
+    assert tiers.commit_uses_whole_cloud() is used
 
 
 def test_the_tiers_are_those_of_tox():
