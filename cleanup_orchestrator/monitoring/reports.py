@@ -23,8 +23,11 @@ from oslo_log import log
 from oslo_reports import guru_meditation_report as gmr
 from oslo_reports import opts as gmr_opts
 from oslo_reports.models.base import ReportModel
+from oslo_reports.models.threading import ThreadModel
+from oslo_reports.models.with_default_views import ModelWithDefaultViews
+from oslo_reports.views.text.generic import MultiView
 
-from cleanup_orchestrator.monitoring import activity
+from cleanup_orchestrator.monitoring import activity, stacks
 
 LOG = log.getLogger(__name__)
 
@@ -82,10 +85,14 @@ class Report(gmr.TextGuruMeditation):
     """A report in which a section that fails only shows its error.
 
     The section ``Processes`` fails if ``/proc`` shows only processes (``ProcSubset=pid`` in the units).
+
+    The section ``Threads`` reads the frames with :func:`stacks.frames`, so that a report does not stop the process.
     """
 
     def add_section(self, view: Any, generator: Callable[[], Any], index: int | None = None) -> None:
         """Add a section."""
+        if view == "Threads":
+            generator = _threads
 
         def made() -> Any:
             try:
@@ -94,6 +101,11 @@ class Report(gmr.TextGuruMeditation):
                 return f"(not available: {type(error).__name__}: {error})"
 
         super().add_section(view, made, index)
+
+
+def _threads() -> ReportModel:
+    threads = {identifier: ThreadModel(identifier, frame) for identifier, frame in stacks.frames().items()}
+    return ModelWithDefaultViews(threads, text_view=MultiView())
 
 
 def _work() -> ReportModel:

@@ -9,7 +9,6 @@ run one at a time. A step that has to wait has the outcome ``unknown`` and is tr
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from oslo_log import log
 
 from cleanup_orchestrator.core.step import Step
-from cleanup_orchestrator.monitoring import metrics
+from cleanup_orchestrator.monitoring import metrics, stacks
 
 if TYPE_CHECKING:
     from cleanup_orchestrator.cloud.session import GuardedSession
@@ -175,5 +174,5 @@ def watch(
 
 def place(thread: threading.Thread) -> str:
     """Return the line of code that a thread is at."""
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = stacks.frames().get(thread.ident or 0)
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else "no line: it has ended"

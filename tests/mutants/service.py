@@ -12,6 +12,7 @@ METRICS = "cleanup_orchestrator/monitoring/metrics.py"
 PROBE = "cleanup_orchestrator/monitoring/probe.py"
 REPORTS = "cleanup_orchestrator/monitoring/reports.py"
 MONITORING = "cleanup_orchestrator/monitoring/server.py"
+STACKS = "cleanup_orchestrator/monitoring/stacks.py"
 
 UNIT_SERVICE = ("tests/unit/test_service.py",)
 UNIT_LOG = ("tests/unit/test_log.py",)
@@ -520,6 +521,27 @@ MUTATIONS = (
         '            LOG.exception("cannot write the guru meditation report")\n',
         "            raise\n",
         tests("monitoring/reports"),
+    ),
+    Mutation(
+        "A report reads the frames while a collection can start, which can stop the process",
+        REPORTS,
+        '        if view == "Threads":\n',
+        "        if False:\n",
+        tests("monitoring/reports"),
+    ),
+    Mutation(
+        "A collection that starts while the frames are read stops the process",
+        STACKS,
+        "        gc.disable()\n",
+        "",
+        tests("monitoring/stacks monitoring/reports"),
+    ),
+    Mutation(
+        "After the frames were read, no garbage is collected",
+        STACKS,
+        "                gc.enable()\n",
+        "                pass\n",
+        tests("monitoring/stacks monitoring/reports"),
     ),
     Mutation(
         "A store that does not answer counts as up",

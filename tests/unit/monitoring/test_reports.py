@@ -1,7 +1,9 @@
 """The report on a signal: no thread of the process dies of the signal, and a report that fails is not the last one."""
 
+import gc
 import os
 import signal
+import sys
 import types
 
 import psutil
@@ -55,3 +57,13 @@ def test_a_report_with_a_failed_section_has_the_others(tmp_path, monkeypatch):
     text = reports.Report(reports._Version()).run()
     assert "Threads" in text and "test_a_report_with_a_failed_section_has_the_others" in text
     assert "FileNotFoundError" in text.partition(" Processes ")[2].partition(" Configuration ")[0]
+
+
+def test_no_collection_starts_while_a_report_reads_the_frames(monkeypatch):
+    """It could stop the process for good: see :mod:`cleanup_orchestrator.monitoring.stacks`."""
+    real, during = sys._current_frames, []
+    monkeypatch.setattr(sys, "_current_frames", lambda: during.append(gc.isenabled()) or real())
+    assert gc.isenabled()
+    text = reports.Report(reports._Version()).run()
+    assert (during, gc.isenabled()) == ([False], True)
+    assert "test_no_collection_starts_while_a_report_reads_the_frames" in text.partition(" Threads ")[2]

@@ -4,7 +4,9 @@ import copy
 import dataclasses
 import datetime
 import functools
+import gc
 import itertools
+import sys
 import threading
 import types
 import uuid
@@ -584,3 +586,12 @@ def test_where_a_thread_is_can_be_said_also_when_it_is_nowhere_any_more():
     thread.start()
     thread.join()
     assert watchdog.place(thread) == "no line: it has ended"
+
+
+def test_no_collection_starts_while_the_place_of_a_thread_is_read(monkeypatch):
+    """It could stop the process for good: see :mod:`cleanup_orchestrator.monitoring.stacks`."""
+    real, during = sys._current_frames, []
+    monkeypatch.setattr(sys, "_current_frames", lambda: during.append(gc.isenabled()) or real())
+    assert gc.isenabled()
+    watchdog.place(threading.current_thread())
+    assert (during, gc.isenabled()) == ([False], True)
