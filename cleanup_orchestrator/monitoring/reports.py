@@ -87,10 +87,16 @@ class Report(gmr.TextGuruMeditation):
     The section ``Processes`` fails if ``/proc`` shows only processes (``ProcSubset=pid`` in the units).
 
     The section ``Threads`` reads the frames with :func:`stacks.frames`, so that a report does not stop the process.
+
+    There is no section ``Green Threads``. The process has none, and to find them oslo.reports calls ``gc.get_objects``.
+    That function also returns a tuple that another thread is filling. ``tuple(...)`` then fails with ``SystemError`` in
+    that thread.
     """
 
     def add_section(self, view: Any, generator: Callable[[], Any], index: int | None = None) -> None:
         """Add a section."""
+        if view == "Green Threads":
+            return
         if view == "Threads":
             generator = _threads
 

@@ -530,6 +530,13 @@ MUTATIONS = (
         tests("monitoring/reports"),
     ),
     Mutation(
+        "A report breaks a tuple that another thread is filling",
+        REPORTS,
+        '        if view == "Green Threads":\n            return\n',
+        "",
+        tests("monitoring/reports"),
+    ),
+    Mutation(
         "A collection that starts while the frames are read stops the process",
         STACKS,
         "        gc.disable()\n",

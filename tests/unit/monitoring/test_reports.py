@@ -67,3 +67,12 @@ def test_no_collection_starts_while_a_report_reads_the_frames(monkeypatch):
     text = reports.Report(reports._Version()).run()
     assert (during, gc.isenabled()) == ([False], True)
     assert "test_no_collection_starts_while_a_report_reads_the_frames" in text.partition(" Threads ")[2]
+
+
+def test_a_report_does_not_hold_all_objects_of_the_process(monkeypatch):
+    """``gc.get_objects`` also returns a tuple that another thread is filling, which then fails with SystemError."""
+    asked = []
+    monkeypatch.setattr(gc, "get_objects", lambda *_: asked.append(True) or [])
+    text = reports.Report(reports._Version()).run()
+    assert not asked
+    assert " Threads " in text and "Green Threads" not in text
