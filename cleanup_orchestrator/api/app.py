@@ -196,10 +196,15 @@ class _Health:
     """Answers health checks.
 
     The backends of oslo.middleware, such as ``disable_by_file``, come first. Then the parts are probed.
+
+    ``[healthcheck] detailed`` is ignored. With it oslo.middleware shows the stacks of all threads to anyone, and a
+    request can stop the process: see :mod:`cleanup_orchestrator.monitoring.stacks`.
     """
 
     def __init__(self, checks: health.Health, conf: cfg.ConfigOpts) -> None:
         self._checks = checks
+        conf.register_opts(healthcheck.opts.HEALTHCHECK_OPTS, group="healthcheck")
+        conf.set_override("detailed", False, group="healthcheck")
         self._backends = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
 
     @webob.dec.wsgify

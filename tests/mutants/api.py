@@ -14,6 +14,13 @@ def of(names: str) -> tuple[str, ...]:
 
 MUTATIONS = (
     Mutation(
+        "A health check shows the stacks of all threads",
+        f"{API}app.py",
+        '        conf.set_override("detailed", False, group="healthcheck")\n',
+        "",
+        tests("functional/test_api/test_app"),
+    ),
+    Mutation(
         "A proxy may keep an answer of the API",
         f"{API}app.py",
         '    response.headers["Cache-Control"] = "no-store"\n',

@@ -98,6 +98,17 @@ def test_a_client_that_accepts_json_gets_it(site, accept):
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
 
 
+def test_a_health_check_shows_no_stacks_of_threads(tmp_path, keystone):
+    """To read them for each request could also stop the process."""
+    (tmp_path / "down").touch()
+    down = f"[healthcheck]\nbackends = disable_by_file\ndisable_by_file_path = {tmp_path / 'down'}\ndetailed = true\n"
+    site = Site(tmp_path, keystone=keystone, extra=down)
+    answer = site.get("/healthcheck", None, headers={"Accept": "application/json"})
+    site.close()
+    assert answer.status == 503
+    assert {"gc", "threads", "now"} & set(answer.json) == set()
+
+
 def test_what_cors_says_stays(tmp_path, keystone):
     site = Site(tmp_path, keystone=keystone, extra="[cors]\nallowed_origin = https://horizon.example.com\n")
     headers = {"Origin": "https://horizon.example.com", "Access-Control-Request-Method": "GET"}
