@@ -38,7 +38,7 @@ MUTATIONS = (
         MESSAGES,
         'unknown = f"; {tally.unknown} types could not be listed" if tally.unknown else ""',
         'unknown = ""',
-        tests("core/messages"),
+        tests("core/tally"),
     ),
     Mutation(
         "A type waits for one in another region",

@@ -134,7 +134,7 @@ MUTATIONS = (
         "cleanup_orchestrator/core/actions.py",
         "attempt=1 if failed_poll else step.attempt",
         "attempt=step.attempt",
-        tests("core/actions core/decide"),
+        tests("core/snapshot"),
     ),
     Mutation(
         "An inventory is taken without a fresh survey",
@@ -169,14 +169,14 @@ MUTATIONS = (
         ROUNDS,
         "return step.project_setting or (done(step, deletion.since_round) and proven)",
         "return step.project_setting or done(step, deletion.since_round)",
-        tests("core/rounds core/decide"),
+        tests("core/snapshot"),
     ),
     Mutation(
         "What needs a token of the project rests before the project is closed",
         ROUNDS,
         "if deletion.closed_at is None or not step.token.scoped:",
         "if not step.token.scoped:",
-        tests("core/rounds core/decide"),
+        tests("core/lock"),
     ),
     # --------------------------------------------------------------------------------------------- decide: settling
     Mutation(
@@ -262,7 +262,7 @@ MUTATIONS = (
         ROUNDS,
         "if view.waits_indefinitely and not round_.is_abandoned(step):\n                over, stuck = False, True",
         "if False:\n                over, stuck = False, True",
-        tests("core/rounds core/decide core/waivers"),
+        tests("core/force"),
     ),
     Mutation(
         "A round ends while a sweep is under way",
@@ -276,14 +276,14 @@ MUTATIONS = (
         ROUNDS,
         "if survey is None or survey.outcome is not Outcome.CLEAR:\n        return Progress(over=False)\n",
         "if survey is None:\n        return Progress(over=False)\n",
-        tests("core/rounds core/decide"),
+        tests("core/safety"),
     ),
     Mutation(
         "A cascade gives up on an unknown after some tries",
         SNAPSHOT,
         "deleting = d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run",
         "deleting = d.mode is Mode.CASCADE and d.status is Status.DELETING and not d.dry_run",
-        tests("core/snapshot core/decide"),
+        tests("core/force"),
     ),
     Mutation(
         "A report waits for ever for what it cannot see",

@@ -118,8 +118,8 @@ MUTATIONS = (
     Mutation(
         "A token without a user may see the deletions that no user requested",
         POLICIES,
-        '(user_id:%(target.deletion.user_id)s and not None:%(target.deletion.user_id)s)"',
-        '(user_id:%(target.deletion.user_id)s)"',
+        "        if user_id:  # without",
+        "        if user_id is not None:  # without",
         RULES,
     ),
     Mutation(

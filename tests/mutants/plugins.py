@@ -81,7 +81,7 @@ MUTATIONS = (
         f"{PLUGINS}port_uses.py",
         'PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port\'s", records_of_ports),',
         "",
-        PORT_USES,
+        tests("plugins/external_dns"),
     ),
     Mutation(
         "The domain of a network does not count for the DNS names of its ports",

@@ -230,7 +230,7 @@ MUTATIONS = (
         CALLS,
         "    if not isinstance(available, bool):\n",
         "    if False:\n",
-        tests("worker/calls worker/deleting"),
+        tests("worker/survey"),
     ),
     Mutation(
         "Any mapping counts as an empty list",
@@ -390,7 +390,7 @@ MUTATIONS = (
         PARTS,
         "own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
         "own = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
-        tests("core/plans"),
+        tests("worker/selecting"),
     ),
     # -------------------------------------------------------------------------------------------------- declared calls
     Mutation(
@@ -398,14 +398,14 @@ MUTATIONS = (
         VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str):",
-        tests("plugins/values worker/deleting"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A project id of blanks is accepted by plugins",
         VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str) or not self.id:",
-        tests("plugins/values worker/deleting"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A resource without an owner is the project's",

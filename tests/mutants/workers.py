@@ -101,7 +101,7 @@ MUTATIONS = (
         LEASES,
         "        if self.writing:\n            return False\n",
         "",
-        tests("worker/leases worker/guard"),
+        tests("worker/task"),
     ),
     Mutation(
         "Changes are undone in the order in which they were made",
