@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import uuid
 
+from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.worker.steps.remove import Remove
 from tests.cloud import filler
 from tests.cloud.orchestrator import catalogued
 from tests.cloud.proof import left
@@ -108,3 +110,25 @@ def test_a_second_deletion_of_a_project_does_not_live_on_the_token_of_the_first(
     orchestrator.wait(orchestrator.request(filled.project_id, Mode.REPORT), Status.LEFTOVERS)
     orchestrator.wait(orchestrator.request(filled.project_id, Mode.CASCADE), Status.DELETED)
     assert left(cloud, filled.project_id) == {}
+
+
+def test_what_others_create_right_before_they_delete_the_project_is_found(cloud, admin, orchestrator, monkeypatch):
+    """They open the closed project after its last inventory. The delete by the orchestrator then finds no project.
+
+    No engine hears of it: Keystone's notifications are not configured.
+    """
+    project_id, made = filler.fill(admin, "opened-again", only=()).project_id, []
+    delete = Remove._delete
+
+    def others_first(step: Remove, projects: Projects) -> StepResult | None:
+        if not made:
+            cloud.admin.call("PATCH", f"/projects/{project_id}", {"project": {"enabled": True}})
+            image = {"name": "late", "disk_format": "raw", "container_format": "bare", "owner": project_id}
+            made.append(admin.image.post("/images", json=image).json()["id"])
+            cloud.admin.call("DELETE", f"/projects/{project_id}")
+        return delete(step, projects)
+
+    monkeypatch.setattr(Remove, "_delete", others_first)
+    record = orchestrator.wait(orchestrator.request(project_id, Mode.CASCADE), Status.LEFTOVERS)
+    assert made and left(cloud, project_id) == {}, "the image was found and deleted"
+    assert record.reason == "project_gone" and "object-store.container" in record.message, "only its token shows these"
