@@ -33,6 +33,7 @@ _BY_USER: Mapping[str, str] = {
     "dns.zone": "openstack zone delete --all-projects {id}",
     "image.image": "openstack image delete {id}",
     "image.member": "openstack image remove project {used} {id}",
+    "load-balancer.health_monitor": "openstack loadbalancer healthmonitor delete {id}",
     "load-balancer.listener": "openstack loadbalancer listener delete {id}",
     "load-balancer.load_balancer": "openstack loadbalancer delete {id}",
     "load-balancer.pool": "openstack loadbalancer pool delete {id}",

@@ -166,6 +166,53 @@ def _balancers(
                 yield port, blocker("load-balancer.load_balancer", row["id"], row.get("project_id"), row.get("name"))
 
 
+#: Owner of the ports from which health monitors check the members on a subnet, with the OVN provider of Octavia, and
+#: how the names of these ports begin. Before 2024.1 the owner was the one of Neutron's metadata ports.
+_MONITORS, _MONITORS_NAME = "ovn-lb-hm:distributed", "ovn-lb-hm-"
+_OVN = "ovn"  #: name of the provider
+
+
+def _monitors(
+    connection: Connection, project: ProjectDefinition, ports: Sequence[Row]
+) -> Iterator[tuple[str, Blocker]]:
+    """Yield the health monitors of others that check members from a port, each with the id of the port.
+
+    The OVN provider makes one port for a subnet, in the project of the first member's port. All health monitors with
+    members on the subnet share it, of any project, and nothing makes it again before they change
+    (ovn_octavia_provider/helper.py, _ensure_hm_ovn_port). Only the projects with ports on the network are asked about.
+    """
+    own = [
+        port
+        for port in ports
+        if port.get("device_owner") == _MONITORS or str(port.get("name")).startswith(_MONITORS_NAME)
+    ]
+    if not own or not in_catalog(connection, "load-balancer"):
+        return
+    sources = [(str(ip.get("subnet_id")), str(port["id"])) for port in own for ip in port.get("fixed_ips") or ()]
+    others = ports_of_others(connection, project, {port["network_id"] for port in own})
+    for owner in sorted({owner_of(port) for port in others}):
+        for subnet, monitor in _monitored_subnets(connection, project, owner):
+            yield from ((port, monitor) for source, port in sources if source == subnet)
+
+
+def _monitored_subnets(connection: Connection, project: ProjectDefinition, owner: str) -> Iterator[tuple[str, Blocker]]:
+    """Yield the health monitors of a project with the OVN provider, each with the subnet of a member."""
+
+    def rows(name: str, key: str) -> Iterator[Row]:
+        query = {"limit": PAGE, "project_id": owner}
+        listing = Rest("load-balancer", f"/lbaas/{name}", key=key, query=query, paging=Paging.LINKS)
+        return listing.rows(connection, project)
+
+    balancers = {row["id"]: row for row in rows("loadbalancers", "loadbalancers") if row.get("provider") == _OVN}
+    for pool in rows("pools", "pools") if balancers else ():
+        above = [balancers[one["id"]] for one in pool.get("loadbalancers") or () if one["id"] in balancers]
+        if not above or not pool.get("healthmonitor_id"):
+            continue
+        monitor = blocker("load-balancer.health_monitor", pool["healthmonitor_id"], pool.get("project_id"))
+        for member in rows(f"pools/{pool['id']}/members", "members"):
+            yield str(member.get("subnet_id") or above[0].get("vip_subnet_id")), monitor
+
+
 NEXT_HOPS = PortUse(
     ("network.subnet", "network.router", "network.port"),
     "leaves them without a gateway, a next hop or a name server",
@@ -176,6 +223,7 @@ PORT_USES = (
     PortUse(("network.port_forwarding",), "deletes the forwarding", _forwardings),
     PortUse(("network.ndp_proxy",), "deletes the proxy", _ndp_proxies),
     PortUse(("load-balancer.load_balancer",), "takes the address of the load balancer", _balancers),
+    PortUse(("load-balancer.health_monitor",), "takes the port from which the members are checked", _monitors),
     PortUse(("dns.recordset",), "deletes the recordset that Neutron takes for the port's", records_of_ports),
     NEXT_HOPS,
 )

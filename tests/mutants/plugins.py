@@ -35,6 +35,13 @@ MUTATIONS = (
         PORT_USES,
     ),
     Mutation(
+        "The port from which health monitors of others check their members is deleted",
+        f"{PLUGINS}port_uses.py",
+        'PortUse(("load-balancer.health_monitor",), "takes the port from which the members are checked", _monitors),',
+        "",
+        PORT_USES,
+    ),
+    Mutation(
         "A router that is the gateway of another project's subnet is deleted",
         f"{PLUGINS}port_uses.py",
         "for port, subnet in ways if owner_of(subnet) != project.id)",

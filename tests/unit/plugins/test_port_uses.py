@@ -232,6 +232,53 @@ def test_a_router_may_send_to_an_address_on_its_external_network(owner, hop, exp
     assert named(found) == expected
 
 
+def octavia_of(owner, subnet_id="s", provider="ovn", monitor="h", vip="t"):
+    """An Octavia with one pool of one member."""
+    balancers = [{"id": "b", "project_id": owner, "provider": provider, "vip_subnet_id": vip}]
+    pools = [{"id": "l", "project_id": owner, "healthmonitor_id": monitor, "loadbalancers": [{"id": "b"}]}]
+    members = [{"id": "m", "project_id": owner, "subnet_id": subnet_id}]
+    lists = {"/lbaas/loadbalancers": balancers, "/lbaas/pools": pools, "/lbaas/pools/l/members": members}
+
+    def octavia(_method, path, query, _body):
+        found = [row for row in lists[path] if query.get("project_id") in (None, row["project_id"])]
+        return 200, {path.rpartition("/")[2]: [] if "vip_network_id" in query else found}
+
+    return octavia
+
+
+CHECKS = {"device_owner": "ovn-lb-hm:distributed", "device_id": "ovn-lb-hm-s", "name": "ovn-lb-hm-s"}
+
+
+@pytest.mark.parametrize(
+    ("octavia", "row", "expected"),
+    [
+        (octavia_of(THEIRS), CHECKS, ("load-balancer.health_monitor", "h")),
+        (octavia_of(THEIRS), {**CHECKS, "device_owner": "network:distributed"}, ("load-balancer.health_monitor", "h")),
+        (octavia_of(THEIRS, subnet_id=None, vip="s"), CHECKS, ("load-balancer.health_monitor", "h")),
+        (octavia_of(THEIRS, subnet_id="t"), CHECKS, None),
+        (octavia_of(THEIRS, provider="amphora"), CHECKS, None),
+        (octavia_of(THEIRS, monitor=None), CHECKS, None),
+        (octavia_of(OURS), CHECKS, None),
+        (octavia_of(THEIRS), {}, None),
+    ],
+    ids=[
+        "theirs",
+        "an old release",
+        "on the VIP's subnet",
+        "elsewhere",
+        "amphorae",
+        "unmonitored",
+        "ours",
+        "a plain port",
+    ],
+)
+def test_the_port_from_which_members_of_others_are_checked_stays(octavia, row, expected):
+    """All health monitors of the OVN provider share one port for a subnet, whose owner is that of the first member."""
+    made = cloud(ndp_proxies=[], balancers=[], **user())
+    made.load_balancer.answer = octavia
+    assert named(before_delete(type_of("port"), made, PROJECT, Resource("p", "", OURS, port(**row)))) == expected
+
+
 SHARED = {"allowed_address_pairs": [{"ip_address": "10.0.0.1", "mac_address": "fa:16:3e:00:00:01"}]}
 WITH_PAIRS = [
     (SHARED, user(), ("network.port", "u")),
