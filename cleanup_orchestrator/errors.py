@@ -221,3 +221,13 @@ def keystone_says_not_found(response: Any) -> bool:
         return False
     said = body.get("error") if isinstance(body, Mapping) else None
     return isinstance(said, Mapping) and said.get("code") == 404 and bool(said.get("message"))
+
+
+def expect_keystones(error: Any) -> None:
+    """Check that a 404 is Keystone's, because the caller takes it for "there is nothing to change any more".
+
+    :param error: a ``keystoneauth1.exceptions.NotFound``
+    :raises BadAnswer: it is that of a proxy without a backend, so that nothing is known
+    """
+    if error.response is not None and not keystone_says_not_found(error.response):
+        raise BadAnswer(f"something answered 404 to {error.method} {error.url}, and not as Keystone does") from error

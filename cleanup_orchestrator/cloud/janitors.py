@@ -17,7 +17,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer, NoJanitor, body
+from cleanup_orchestrator.errors import BadAnswer, NoJanitor, body, expect_keystones
 
 GROUP = "janitor"
 OPTS = {
@@ -128,12 +128,16 @@ class Users:
         )
 
     def remove(self, name: str, domain_id: str) -> bool:
-        """Delete the user with exactly this name in this domain; return ``False`` if there is none."""
+        """Delete the user with exactly this name in this domain; return ``False`` if there is none.
+
+        :raises BadAnswer: something else than Keystone answers 404
+        """
         user_id = self.find(name, domain_id)
         if not user_id:
             return False
         try:
             self._identity.delete(f"/users/{user_id}")
-        except ka_exceptions.NotFound:
+        except ka_exceptions.NotFound as error:
+            expect_keystones(error)
             return False
         return True

@@ -12,7 +12,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud.janitors import Users
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, keystone_says_not_found
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, expect_keystones, keystone_says_not_found
 from cleanup_orchestrator.keystone import protocol
 
 OPTS = {
@@ -290,15 +290,26 @@ class Projects:
         return [str(row["name"]) for row in said["groups"]]
 
     def grant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
-        """Give a role on the project. ``actor`` is ``users`` or ``groups``. Idempotent."""
-        self._identity.put(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")
+        """Give a role on the project. ``actor`` is ``users`` or ``groups``. Idempotent.
+
+        :raises keystoneauth1.exceptions.NotFound: Keystone knows no such project, user, group or role
+        :raises BadAnswer: something else answers 404
+        """
+        try:
+            self._identity.put(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")
+        except ka_exceptions.NotFound as error:
+            expect_keystones(error)
+            raise
 
     def ungrant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
-        """Take a role on the project away. Idempotent: not there is fine."""
+        """Take a role on the project away. Idempotent: not there is fine.
+
+        :raises BadAnswer: something else than Keystone answers 404
+        """
         try:
             self._identity.delete(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")
-        except ka_exceptions.NotFound:
-            pass
+        except ka_exceptions.NotFound as error:
+            expect_keystones(error)
 
     def role_id(self, name: str) -> str:
         """Return the id of a global role by its name.
@@ -334,8 +345,8 @@ class Projects:
         return frozenset(names[role_id] for role_id in found if role_id in names)
 
     def set_enabled(self, project_id: str, enabled: bool) -> None:
-        """Enable or disable the project."""
-        self._identity.patch(f"/projects/{project_id}", json={"project": {"enabled": enabled}})
+        """Enable or disable the project; raises as :meth:`grant`."""
+        self._patch(project_id, {"enabled": enabled})
 
     def get_uncached(self, project_id: str) -> Project:
         """Return one project as Keystone's database has it; raises as :meth:`get`.
@@ -360,7 +371,14 @@ class Projects:
         self._set_option(project_id, protocol.JANITOR_OPTION, user_id)
 
     def _set_option(self, project_id: str, name: str, value: str | None) -> None:
-        self._identity.patch(f"/projects/{project_id}", json={"project": {"options": {name: value}}})
+        self._patch(project_id, {"options": {name: value}})
+
+    def _patch(self, project_id: str, project: Mapping[str, Any]) -> None:
+        try:
+            self._identity.patch(f"/projects/{project_id}", json={"project": project})
+        except ka_exceptions.NotFound as error:
+            expect_keystones(error)
+            raise
 
     def delete(self, project_id: str, deletion_id: str, headers: Mapping[str, str] | None = None) -> bool:
         """Delete the project; return ``False`` if it was gone already.

@@ -414,8 +414,23 @@ def undo(
             projects.set_fence(project_id, None)
             return "lifted the fence"
     except (ka_exceptions.NotFound, ProjectNotFound):
-        return f"nothing to undo any more: {change.type} on a project, user, group or role that is gone"
+        if change.type == GRANT_REMOVED:
+            return _not_given_back(project_id, change.data)
+        return f"nothing to undo any more: {describe(change)} on a project, user, group or role that is gone"
     raise CleanupError(f"a change of type {change.type} cannot be undone by this version")
+
+
+def _not_given_back(project_id: str, grant: Mapping[str, Any]) -> str:
+    """Say which role was not given back.
+
+    Keystone gives no role to a user that it does not find. A user of a directory may be missing for a while only.
+    """
+    actor = grant["actor"][:-1]
+    return (
+        f"did not give {actor} {grant['actor_id']} its role {grant['role_id']} back: Keystone does not know the "
+        f"{actor}, the role or the project. If the {actor} appears again, as an admin: openstack role add --{actor} "
+        f"{grant['actor_id']} --project {project_id} {grant['role_id']}"
+    )
 
 
 def remove_janitor(projects: Projects, project_id: str, change: Change) -> str:

@@ -10,6 +10,20 @@ PROCESSES = tests("drain/processes")
 
 MUTATIONS = (
     Mutation(
+        "A proxy's 404 counts as a role that was given back",
+        "cleanup_orchestrator/errors.py",
+        "if error.response is not None and not keystone_says_not_found(error.response):",
+        "if False:",
+        tests("cloud/projects"),
+    ),
+    Mutation(
+        "A role that was not given back is not named",
+        BASE,
+        "            return _not_given_back(project_id, change.data)\n",
+        "            pass\n",
+        tests("drain/base"),
+    ),
+    Mutation(
         "A revoked token counts as refused unless each Keystone process accepts it",
         BASE,
         "if any(probe(accepted, PROBES)):",

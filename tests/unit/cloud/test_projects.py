@@ -33,6 +33,12 @@ class Keystone:
     def delete(self, path, **kwargs):
         return self.answer("DELETE", path, kwargs)
 
+    def put(self, path, **kwargs):
+        return self.answer("PUT", path, kwargs)
+
+    def patch(self, path, **kwargs):
+        return self.answer("PATCH", path, kwargs)
+
     def answer(self, method, path, kwargs):
         self.asked.append((method, path, kwargs))
         status, body = self.answers.get(path.split("?")[0].strip("/"), (404, NOT_FOUND))
@@ -177,3 +183,26 @@ def test_what_is_disabled_is_named_with_the_call_that_enables_it(project, domain
     shown_domain = 200, {"domain": {"id": "dom", "name": "Customers", "enabled": domain}}
     found = Projects(Keystone(projects__p=shown_project, domains__dom=shown_domain)).why_disabled("p")
     assert said in found and bool(found) is bool(said)
+
+
+# ------------------------------------------------------------------------------------------------- a 404 to a change
+UNDO = {
+    "grant": lambda projects: projects.grant("p", "users", "u", "r"),
+    "ungrant": lambda projects: projects.ungrant("p", "users", "u", "r"),
+    "enable": lambda projects: projects.set_enabled("p", True),
+    "lift the fence": lambda projects: projects.set_fence("p", None),
+    "delete the janitor": lambda projects: projects.users.remove("j", "dom"),
+}
+
+
+@pytest.mark.parametrize("change", UNDO.values(), ids=UNDO)
+def test_a_404_that_is_not_from_keystone_does_not_mean_that_there_is_nothing_to_undo(change):
+    """A proxy without a backend answers 404 to everything. The lock would stay, and count as undone."""
+    users = 200, {"users": [{"id": "u", "name": "j", "domain_id": "dom"}]}
+    paths = ("projects__p__users__u__roles__r", "projects__p", "users__u")
+    with pytest.raises(BadAnswer):
+        change(Projects(Keystone(**dict.fromkeys(paths, (404, "<html>no backend</html>")), users=users)))
+    try:
+        change(Projects(Keystone(users=users)))
+    except ka_exceptions.NotFound:
+        pass

@@ -4,6 +4,7 @@ import types
 from unittest import mock
 
 import pytest
+from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Project
 from cleanup_orchestrator.core.journal import Change
@@ -48,6 +49,15 @@ def test_each_grant_is_given_back_or_taken_back(change, did):
     keystone = Keystone()
     undo(keystone, *change)
     assert keystone.did == [did]
+
+
+@pytest.mark.parametrize("actor", ["users", "groups"])
+def test_a_role_that_could_not_be_given_back_is_named_with_the_call(actor, monkeypatch):
+    """Keystone does not find a user whom the directory leaves out for a while, and keeps the user's role until then."""
+    keystone = Keystone()
+    monkeypatch.setattr(keystone, "grant", mock.Mock(side_effect=ka_exceptions.NotFound))
+    said = undo(keystone, drain.GRANT_REMOVED, grant("u1", actor=actor))
+    assert f"openstack role add --{actor[:-1]} u1 --project p member" in said
 
 
 def test_behind_the_fence_the_project_is_disabled_without_a_wait():
