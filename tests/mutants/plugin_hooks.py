@@ -12,6 +12,14 @@ SWIFT = f"{PLUGINS}object_store/"
 MISTRAL = f"{PLUGINS}workflow/"
 
 MUTATIONS = (
+    # --------------------------------------------------------------------------------------------- Ceph Object Gateway
+    Mutation(
+        "A container with old versions that only S3 shows is said to be about to become empty",
+        f"{SWIFT}containers.py",
+        "        raise Refused(_unseen(container))",
+        '        raise Refused(Verdict(Reason.IN_USE, "emptied, but not empty yet"))',
+        tests("plugins/object_store"),
+    ),
     # ---------------------------------------------------------------------------------------------------------- Zun
     Mutation(
         "The host of a container gets an admin's token once the project is gone",

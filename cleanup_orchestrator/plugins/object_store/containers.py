@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -113,6 +114,7 @@ class _Emptying:
         self.in_body = container in DOTS or (reseller and has_dots(container))
         self.failures: Counter[int] = Counter()
         self.example = ""
+        self.listed = False  #: whether a list had any name
 
     def fail(self, name: str, status: int) -> None:
         self.example = self.example or name
@@ -124,7 +126,7 @@ class _Emptying:
         The bulk delete handles current objects only.
         """
         for page in list_pages(self.connection, self.account, self.container, versions="true"):
-            before = self.failures.total()
+            self.listed, before = True, self.failures.total()
             for row in page:
                 self.single(row["name"], {"version-id": row["version_id"]})
             if self.failures.total() - before == len(page):
@@ -133,7 +135,7 @@ class _Emptying:
     def objects(self) -> None:
         limit = _bulk_limit(self.connection)
         for page in list_pages(self.connection, self.account, self.container):
-            before = self.failures.total()
+            self.listed, before = True, self.failures.total()
             lines = {row["name"]: self.line(row["name"]) for row in page}
             names = [name for name, line in lines.items() if limit and len(line) <= LINE]
             for start in range(0, len(names), limit or 1):
@@ -245,6 +247,26 @@ def _revoke_write_access(connection: Connection, account: str, container: str, i
     return answered
 
 
+def _unseen(container: Resource) -> Verdict:
+    """Return the verdict on a container whose list is empty, and whose delete is refused.
+
+    Versioning that was switched on by the S3 API of a Ceph Object Gateway shows in no answer of its Swift API. Each
+    delete leaves a marker there, and old versions keep the bucket (rgw_rados.cc, check_bucket_empty).
+    """
+    text = (
+        "not empty yet, although its list is: another copy of the list is behind, or it has old versions, which a Ceph "
+        "Object Gateway shows by the S3 API alone"
+    )
+    bucket = f"--bucket {shlex.quote(container.id)}"
+    remedy = (
+        "a list that is behind catches up by itself. Old versions are deleted by a member of the project with EC2 "
+        f"credentials: aws s3api list-object-versions {bucket}, and for each version and delete marker aws s3api "
+        f"delete-object {bucket} --key KEY --version-id ID; or by an operator: radosgw-admin bucket rm {bucket} "
+        "--purge-objects. The container is then deleted automatically"
+    )
+    return Verdict(Reason.IN_USE, text, remedy=remedy)
+
+
 def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
     """Delete a container and everything in it, in one pass."""
     account = account_url(connection, project)
@@ -265,9 +287,10 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
         raise Refused(Verdict(Reason.REFUSED, text))
     emptying.close()
     if not emptying.remove():
-        raise Refused(
-            Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or a client still writes")
-        )
+        if emptying.listed:
+            text = "emptied, but not empty yet: its listing is behind, or a client still writes"
+            raise Refused(Verdict(Reason.IN_USE, text))
+        raise Refused(_unseen(container))
 
 
 class _Account:

@@ -224,6 +224,31 @@ def test_a_container_of_such_a_project_is_emptied_below_its_account_alone():
     assert all(path.startswith(URL) for _, path, _ in cloud.object_store.writes())
 
 
+def test_a_container_with_versions_that_only_s3_shows_is_said_to_need_a_person():
+    """With versioning by S3, a Ceph Object Gateway leaves a marker for each delete, and refuses that of the bucket."""
+    left = ["o"]
+
+    def answer(method, path, query, body):
+        if method == "GET" and path == f"{URL}/c":
+            return 200, [] if query.get("marker") else [{"name": name} for name in left]
+        if method == "DELETE" and path == f"{URL}/c":
+            return 409, {}
+        if method == "DELETE":
+            left.clear()
+        return (404 if path.endswith("/info") else 204), {}
+
+    said = []
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            TYPES["container"].delete(swift("p", answer), project("p"), Resource("c", "c", "p", {"name": "c"}))
+        said.append(refused.value.verdict)
+    assert [verdict.reason for verdict in said] == [Reason.IN_USE] * 2
+    assert [("S3 API" in verdict.message, "list-object-versions" in verdict.remedy) for verdict in said] == [
+        (False, False),  # the list was not empty: it may only be behind
+        (True, True),
+    ]
+
+
 NAMED = ProjectDefinition("ours", "name", "default", "RegionOne")
 
 
