@@ -340,10 +340,12 @@ class Identity(Service):
 
     # -- grants
     def _grant(self, call: Call, project: Project, actor: str, id_: str, role: str) -> Response:
-        if role not in self.table("role").rows or id_ not in self.table(actor.removesuffix("s")).rows:
+        method = call.request.method
+        # The role of a user that a directory no longer lists can be taken (allow_non_existing), and not be given.
+        known = id_ in self.table(actor.removesuffix("s")).rows or method == "DELETE"
+        if role not in self.table("role").rows or not known:
             raise Refusal(404, f"Could not find {actor.removesuffix('s')} {id_}, or role {role}.")
         grants, grant = self.grants.setdefault(project.id, set()), (actor, id_, role)
-        method = call.request.method
         if method in ("PUT", "DELETE"):
             self._check(guard.change(project.options, self._caller(call)))
         if method == "PUT":

@@ -184,6 +184,17 @@ def test_a_token_is_invalid_once_its_role_is_removed(emulated, admin):
     assert log_in(emulated, project, name).status_code == 401
 
 
+def test_the_role_of_a_user_who_is_not_listed_can_be_taken_and_not_given(emulated, admin):
+    """A directory may leave a user out; Keystone keeps the user's roles (api/projects.py, allow_non_existing)."""
+    project, gone = emulated.projects[0], "not-listed"
+    role = admin.get("/roles", "identity", name="member").json()["roles"][0]["id"]
+    grants, path = emulated.identity.grants[project], f"/projects/{project}/users/{gone}/roles/{role}"
+    grants.add(("users", gone, role))
+    assert admin.call("DELETE", path, "identity").status_code == 204
+    assert ("users", gone, role) not in grants
+    assert admin.call("PUT", path, "identity").status_code == 404
+
+
 def test_a_disabled_project_gives_no_token(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
