@@ -12,6 +12,21 @@ SWIFT = f"{PLUGINS}object_store/"
 MISTRAL = f"{PLUGINS}workflow/"
 
 MUTATIONS = (
+    # ------------------------------------------------------------------------------------------------------- Cinder
+    Mutation(
+        "A snapshot whose delete Cinder takes back counts as being deleted",
+        f"{VOLUMES}volumes.py",
+        'if snapshot.data.get("status") == "available" and not snapshot.data.get(_CLONED):',
+        "if False:",
+        tests("plugins/block_storage"),
+    ),
+    Mutation(
+        "A snapshot that waits for a volume of the project counts as failed",
+        f"{VOLUMES}volumes.py",
+        " and not snapshot.data.get(_CLONED):",
+        ":",
+        tests("plugins/block_storage"),
+    ),
     # --------------------------------------------------------------------------------------------- Ceph Object Gateway
     Mutation(
         "A container with old versions that only S3 shows is said to be about to become empty",

@@ -43,7 +43,6 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     delete_failed,
     force_delete,
     list_all,
-    list_own,
     list_rows,
     post_action,
     remedies,
@@ -320,6 +319,37 @@ def _keep_accepted(transfer: Resource, project: ProjectDefinition) -> str | None
     return "it was accepted, and only its record is left" if transfer.data.get("accepted") else None
 
 
+_CLONED = "_cloned"  # added to listed rows, as _SOURCE_IS_THERE
+
+
+def list_snapshots(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's snapshots; mark those that volumes of the project were made from."""
+    cloned: set[str] | None = None
+    for row in list_rows(connection, project, "snapshots", project_id=project.id):
+        if cloned is None:
+            made = (one.get("snapshot_id") for one in list_volumes(connection, project))
+            cloned = {str(snapshot_id) for snapshot_id in made if snapshot_id}
+        yield {**row, _CLONED: str(row["id"]) in cloned}
+
+
+def snapshot_delete_failed(snapshot: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Cinder failed to delete a snapshot, or took back the delete.
+
+    Cinder accepts each delete. If the back end then says that the snapshot is busy, it is available again
+    (volume/manager.py, SnapshotIsBusy). While a volume of the project was made from it, it waits for that.
+    """
+    if snapshot.data.get("status") == "available" and not snapshot.data.get(_CLONED):
+        return "Cinder accepts it and takes it back: to the back end the snapshot is busy, and it is available again"
+    return delete_failed(snapshot, project)
+
+
+_OF_SNAPSHOT = remedies("volume snapshot")
+_CLONES = (
+    "if it is available again after each delete, a volume that was made from it may need its data, also another "
+    "project's: as an admin, cinder list --all-tenants --filters snapshot_id={id} shows such volumes; it is deleted "
+    "automatically once they are gone, or have copies of the data (rbd flatten). Otherwise: "
+)
+
 TRANSFER = ResourceType(
     name="transfer",
     used_by=(),
@@ -364,7 +394,7 @@ ATTACHMENT = ResourceType(
 
 SNAPSHOT = ResourceType(
     name="snapshot",
-    list=list_own("snapshots"),
+    list=list_snapshots,
     all_projects=list_all("snapshots"),
     show=Rest(SERVICE_TYPE, "/snapshots/{id}", key="snapshot", microversion=GROUP_MEMBERS),
     delete=Rest(SERVICE_TYPE, "/snapshots/{id}", method="DELETE", microversion=GROUP_MEMBERS),
@@ -374,9 +404,9 @@ SNAPSHOT = ResourceType(
     prepare=(reset_to_error("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),),
     used_by=(Use((f"{SERVICE_TYPE}.volume",), "is refused by a back end that has not copied the data to the volume"),),
     deleting=being_deleted,
-    failed=delete_failed,
+    failed=snapshot_delete_failed,
     changed="updated_at",
-    remedies=remedies("volume snapshot"),
+    remedies={**_OF_SNAPSHOT, Reason.ERROR: _CLONES + _OF_SNAPSHOT[Reason.ERROR]},
     force=force_delete("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
@@ -387,7 +417,8 @@ SNAPSHOT = ResourceType(
     "api/v3/snapshots.py, volume/api.py (delete_snapshot)",
     note="It may belong to a volume that is another project's by now (a transfer without snapshots). That does not "
     "block its delete. On copy-on-write storage it can be deleted only after the volumes made from it: Cinder "
-    "accepts the delete, reverts it later, and the delete is tried again.",
+    "accepts the delete, reverts it later, and the delete is tried again. If no volume of the project was made from "
+    "it, this counts as a failed delete: a volume that another project got by a transfer may need its data.",
 )
 
 VOLUME = ResourceType(

@@ -8,11 +8,13 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import DeleteRecord, Outcome
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import block_storage
 from cleanup_orchestrator.plugins.base import Refused, Resource, exceptions
 from cleanup_orchestrator.plugins.block_storage import groups, volumes
+from cleanup_orchestrator.worker.sweep.accepted import History
+from tests.support import sweeps
 from tests.support.sweeps import before_delete, inventory
 from tests.unit.answers import connection, project, resource
 from tests.unit.plugins.test_key_manager import lists
@@ -616,3 +618,30 @@ def test_a_volume_whose_host_is_gone_is_not_reset_again_and_again(services, able
     with pytest.raises(Refused, match="--currenthost h@b#p") as refused:
         volumes._refuse_without_host(made, project(), row)
     assert refused.value.verdict.reason is Reason.UNREACHABLE
+
+
+# ------------------------------------------------------------------------------------------------ deletes taken back
+NOW = datetime.datetime(2026, 1, 2, 12)  # UTC
+
+
+@pytest.mark.parametrize(
+    ("status", "clone", "asked_before", "reason"),
+    [
+        ("available", None, 0, Reason.DELETING),  # the first delete
+        ("available", None, 1, Reason.DELETING),  # one was taken back: the back end may have been busy
+        ("available", None, 2, Reason.ERROR),
+        ("available", "p", 2, Reason.DELETING),  # the volume is deleted as well
+        ("available", "another project", 2, Reason.ERROR),
+        ("error_deleting", "p", 2, Reason.ERROR),
+    ],
+)
+def test_a_snapshot_that_is_available_again_was_not_deleted(status, clone, asked_before, reason):
+    """The back end keeps it for a volume that was made from it, which may be another project's by now."""
+    row = {"id": "s", "name": "s", "status": status, SNAPSHOT_OWNER: "p", "updated_at": NOW.isoformat()}
+    made = [{"id": "v", OWNER: clone, "snapshot_id": "s"}] if clone == "p" else []  # the list is the project's
+    records = {"s": DeleteRecord("s", asked_before, max(0, asked_before - 1), "", NOW, NOW)} if asked_before else {}
+    cloud = cinder(snapshots=[row], volumes=made)
+    history = History(records=records, now=NOW)
+    (left,) = sweeps.delete(TYPES["snapshot"], cloud, project(), history=history).leftovers
+    assert left.reason == reason
+    assert ("snapshot_id=" in left.remedy) is (reason is Reason.ERROR)
