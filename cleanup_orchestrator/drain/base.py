@@ -24,7 +24,7 @@ from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, read_only
 from cleanup_orchestrator.core.journal import Change, ChangeType
-from cleanup_orchestrator.errors import CleanupError, NoProjectToken
+from cleanup_orchestrator.errors import CleanupError, NoProjectToken, expect_keystones
 
 LOG = log.getLogger(__name__)
 
@@ -329,11 +329,15 @@ def probe(check: Callable[[], Answer], times: int) -> list[Answer]:
 
 
 def _accepted(context: DrainContext, token: str) -> bool:
-    """Return whether the Keystone process that answers accepts the token."""
+    """Return whether the Keystone process that answers accepts the token.
+
+    :raises BadAnswer: no Keystone process answers
+    """
     session = context.clouds.session(context.clouds.admin_auth(), read_only, alone=True)
     try:
         context.clouds.identity(session).get("/auth/tokens", headers={"X-Subject-Token": token})
-    except ka_exceptions.NotFound:
+    except ka_exceptions.NotFound as error:
+        expect_keystones(error)
         return False
     return True
 

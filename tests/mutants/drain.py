@@ -17,6 +17,13 @@ MUTATIONS = (
         tests("cloud/projects"),
     ),
     Mutation(
+        "A proxy's 404 counts as the refusal of a token",
+        BASE,
+        "        expect_keystones(error)\n        return False",
+        "        return False",
+        tests("drain/base"),
+    ),
+    Mutation(
         "A role that was not given back is not named",
         BASE,
         "            return _not_given_back(project_id, change.data)\n",

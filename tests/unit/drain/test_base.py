@@ -1,9 +1,11 @@
 """What each driver shares: how a change is undone, and how the project is disabled."""
 
+import json
 import types
 from unittest import mock
 
 import pytest
+import requests
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Project
@@ -11,7 +13,7 @@ from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.fence import Fence
-from cleanup_orchestrator.errors import CleanupError, NoProjectToken
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken
 from tests.unit.drain.test_fence import Fenced, Keystone, grant
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -144,6 +146,30 @@ def test_an_old_token_that_stays_good_keeps_the_project_from_being_closed(flushe
     with pytest.raises(base.NotHeld, match="still gives or accepts"):
         base.disable(OneProject(enabled=True).ground())
     assert len(flushed) == 2
+
+
+def answering(status, body):
+    """Return a ground whose Keystone answers so to the validation of a token."""
+    response = requests.Response()
+    response.status_code, response._content = status, body.encode()
+
+    def get(*_, **__):
+        if status == 404:
+            raise ka_exceptions.NotFound(response=response, method="GET", url="/auth/tokens")
+        return response
+
+    identity = types.SimpleNamespace(get=get)
+    made = types.SimpleNamespace(identity=lambda _: identity, session=lambda *_, **__: None, admin_auth=lambda: None)
+    return types.SimpleNamespace(clouds=made, guard=None)
+
+
+def test_a_token_is_refused_only_by_keystone_itself():
+    """A proxy without a backend answers 404 as well: the process behind it may still accept the token."""
+    refused = json.dumps({"error": {"code": 404, "message": "Could not find token.", "title": "Not Found"}})
+    assert base._accepted(answering(200, "{}"), "t")
+    assert not base._accepted(answering(404, refused), "t")
+    with pytest.raises(BadAnswer):
+        base._accepted(answering(404, "<html>no backend</html>"), "t")
 
 
 MEMBER = {"actor": "users", "actor_id": "u", "role_id": "member"}
