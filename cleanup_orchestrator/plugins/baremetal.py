@@ -55,6 +55,7 @@ from cleanup_orchestrator.plugins.base import (
     state_remedies,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.nova import says_not_found
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -186,7 +187,8 @@ def _server_on(connection: Connection, project: ProjectDefinition, node: Row) ->
     server = Rest("compute", "/servers/{id}", key="server")
     try:
         owner = server.row(connection, project, Resource(str(uuid), "", None)).get("tenant_id")
-    except exceptions.NotFoundException:
+    except exceptions.NotFoundException as error:
+        says_not_found(error.response)
         return None
     return verdict_naming(project, "Nova undeploys it with", [blocker("compute.server", uuid, owner)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cleanup_orchestrator.errors import BadAnswer
@@ -20,15 +20,32 @@ if TYPE_CHECKING:
 _SHOWN = {"image": "image.id", "host": "OS-EXT-SRV-ATTR:host", "flavor": "flavor.id"}
 
 
+def says_not_found(response: Any) -> bool:
+    """Return whether Nova itself answers that it does not know a server.
+
+    :param response: a ``requests.Response``
+    :raises BadAnswer: the 404 is that of a proxy without a backend. The server may run, and hold what it uses
+    """
+    if response.status_code != 404:
+        return False
+    try:
+        known = "itemNotFound" in response.json()
+    except (ValueError, TypeError):
+        known = False
+    if not known:
+        raise BadAnswer("something answered 404 for a server, and not as Nova does")
+    return True
+
+
 def server_blocker(connection: Connection, server_id: object) -> dict[str, str] | None:
     """Return a server of any project as a blocker; ``None`` when there is none, or no Nova.
 
-    :raises BadAnswer: Nova does not show its owner
+    :raises BadAnswer: Nova does not show its owner; or something else than Nova answers 404
     """
     if not in_catalog(connection, "compute"):
         return None
     response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
-    if response.status_code == 404:
+    if says_not_found(response):
         return None
     exceptions.raise_from_response(response)
     try:

@@ -35,6 +35,13 @@ MUTATIONS = (
         PORT_USES,
     ),
     Mutation(
+        "A proxy's 404 says that a server is gone",
+        f"{PLUGINS}nova.py",
+        "    if not known:\n        raise BadAnswer(",
+        "    if False:\n        raise BadAnswer(",
+        tests("plugins/nova"),
+    ),
+    Mutation(
         "The port from which health monitors of others check their members is deleted",
         f"{PLUGINS}port_uses.py",
         'PortUse(("load-balancer.health_monitor",), "takes the port from which the members are checked", _monitors),',

@@ -66,13 +66,14 @@ def server(owner):
     ("nova", "reason"),
     [
         (None, Reason.DELETING),
-        ((SHOWN, MISSING), Reason.DELETING),
+        ((SHOWN, (404, {"itemNotFound": {}})), Reason.DELETING),
         ((SHOWN, server("p")), Reason.IN_USE),
         ((SHOWN, server("q")), Reason.FOREIGN),
         ((FORBIDDEN, MISSING), Reason.FORBIDDEN),  # then a 404 does not say that there is no server
         ((SHOWN, (500, {})), Reason.ERROR),
+        ((SHOWN, MISSING), Reason.BAD_ANSWER),  # a proxy without a backend
     ],
-    ids=["no Nova", "no server", "the project's", "another project's", "Nova does not show all", "Nova fails"],
+    ids=["no Nova", "no server", "the project's", "another project's", "Nova does not show all", "Nova fails", "proxy"],
 )
 def test_nova_is_asked_for_a_server_on_the_node(nova, reason):
     cloud = Cloud(node(), nova=nova)

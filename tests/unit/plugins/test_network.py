@@ -226,7 +226,7 @@ PORT = {
     ],
 )
 def test_a_binding_is_cleared_only_if_no_device_has_the_port(port, server, nova, cleared):
-    answer = (200, {"server": {"id": "server", "tenant_id": "p"}}) if server else (404, {})
+    answer = (200, {"server": {"id": "server", "tenant_id": "p"}}) if server else (404, {"itemNotFound": {}})
     made = connection(**({"compute": lambda *_: answer} if nova else {}))
     updated = []
     made.network = types.SimpleNamespace(

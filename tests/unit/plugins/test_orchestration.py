@@ -323,7 +323,8 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
     [(404, None, False), (400, None, False), (200, ID, False), (200, "theirs", True)],
 )
 def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, refused):
-    api = cloud(compute={"GET /servers/s1": (status, {"server": {"tenant_id": owner}})})
+    body = {"itemNotFound": {}} if status == 404 else {"server": {"tenant_id": owner}}
+    api = cloud(compute={"GET /servers/s1": (status, body)})
     verdict = before_delete(heat.configs.SOFTWARE_DEPLOYMENT, api, US, listed_as(DEPLOYMENTS[0]))
     expected = ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
     assert (verdict.blocked_by == expected) if refused else verdict is None

@@ -244,7 +244,9 @@ def test_an_old_nova_would_delete_the_volume_of_another_project_with_a_server(mo
 def test_a_server_group_with_a_server_of_another_project_stays(members, found):
     """``None``: the server is gone."""
     servers = {f"/servers/m{n}": {"server": {"id": f"m{n}", "tenant_id": who}} for n, who in enumerate(members) if who}
-    cloud = connection(compute=lambda _method, path, *_: (200, servers[path]) if path in servers else (404, {}))
+    cloud = connection(
+        compute=lambda _method, path, *_: (200, servers[path]) if path in servers else (404, {"itemNotFound": {}})
+    )
     group = Resource("g", "", OURS, {"id": "g", "members": [f"m{n}" for n in range(len(members))]})
     verdict = before_delete(type_of(compute, "server_group"), cloud, PROJECT, group)
     assert named(verdict) == (found and (Reason.FOREIGN, found))
