@@ -35,6 +35,13 @@ MUTATIONS = (
         PORT_USES,
     ),
     Mutation(
+        "A proxy's 404 lets Trove send an admin's token to a guest",
+        f"{PLUGINS}database/common.py",
+        "            says_not_found(error.response)\n",
+        "",
+        tests("plugins/database"),
+    ),
+    Mutation(
         "A proxy's 404 says that a server is gone",
         f"{PLUGINS}nova.py",
         "    if not known:\n        raise BadAnswer(",

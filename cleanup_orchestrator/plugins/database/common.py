@@ -19,6 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     exceptions,
     state_remedies,
 )
+from cleanup_orchestrator.plugins.nova import says_not_found
 from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def refuse_guests(connection: Connection, project: ProjectDefinition, rows: Iter
             continue
         try:
             Rest("compute", "/servers/{id}").call(connection, project, Resource(server, "", None))
-        except exceptions.NotFoundException:
+        except exceptions.NotFoundException as error:
+            says_not_found(error.response)
             continue
         text = (
             f"the project is gone, and Trove would send an admin's token to the guest agent of instance {row['id']}: "

@@ -31,6 +31,7 @@ class Trove:
 
     def __init__(self, admin=True, **rows):
         self.admin, self.rows, self.made, self.servers = admin, rows, [], set()
+        self.missing = 404, {"itemNotFound": {"code": 404, "message": "Instance could not be found."}}
         self.refusals = {}
 
     def database(self, method, path, query, body):
@@ -54,7 +55,7 @@ class Trove:
 
     def compute(self, method, path, query, body):
         kind, id_ = path.strip("/").split("/")
-        return (200, {}) if (kind == "flavors" and id_ == "f") or id_ in self.servers else (404, {})
+        return (200, {}) if (kind == "flavors" and id_ == "f") or id_ in self.servers else self.missing
 
     def connection(self):
         return connection(database=self.database, compute=self.compute)
@@ -130,6 +131,10 @@ def test_if_the_project_is_gone_an_instance_is_deleted_only_without_its_server(t
     assert (left.reason, [each["id"] for each in left.blocked_by]) == (Reason.PROJECT_GONE, ["s"])
     assert trove.made == []
     trove.servers.clear()
+    trove.missing, missing = (404, "no backend"), trove.missing  # a proxy does not know whether it runs
+    (left,) = sweeps.delete(type_, trove.connection(), gone).leftovers
+    assert (left.reason, trove.made) == (Reason.BAD_ANSWER, [])
+    trove.missing = missing
     assert sweeps.delete(type_, trove.connection(), gone).outcome is Outcome.CLEAR
 
 
