@@ -41,6 +41,10 @@ class Compute(Service):
     def error(self, refusal: Refusal) -> Response:
         return Response(refusal.status, {refusal.type or "error": {"code": refusal.status, "message": str(refusal)}})
 
+    def missing(self, place: Place) -> Refusal:
+        """Return the refusal for a row that does not exist; its type is the word that Nova uses."""
+        return Refusal(404, f"{place.kind.name} {place.id} could not be found.", "itemNotFound")
+
     def allow(self, call: Call, kind: Kind, row: Row | None) -> None:
         if row is None or row.owner != call.token.project:
             super().allow(call, kind, row)

@@ -195,6 +195,13 @@ def test_the_role_of_a_user_who_is_not_listed_can_be_taken_and_not_given(emulate
     assert admin.call("PUT", path, "identity").status_code == 404
 
 
+def test_nova_says_in_its_own_words_that_a_server_is_gone():
+    """A plugin takes no other 404 for that."""
+    with Emulated(projects=1, servers=1) as emulated:
+        answer = Caller(emulated).get("/v2.1/servers/no-such-server", "compute")
+    assert (answer.status_code, set(answer.json())) == (404, {"itemNotFound"})
+
+
 def test_a_disabled_project_gives_no_token(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
