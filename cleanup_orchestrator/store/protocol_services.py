@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import CLOCK, Repository, database_time
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
@@ -68,9 +69,10 @@ class ProtocolServices(Repository):
         mine = sa.and_(table.c.region == answer.region, table.c.service_type == answer.service_type)
         with self._database.begin() as c:
             now = database_time(c)
-            values = {"url": answer.url, "spoken": str(answer.spoken), "asked_at": now, "error": answer.error}
+            error = records.text(answer.error)
+            values = {"url": answer.url, "spoken": str(answer.spoken), "asked_at": now, "error": error}
             if answer.document is not None:
-                values |= {"document": dict(answer.document), "digest": answer.digest, "read_at": now}
+                values |= {"document": records.plain(answer.document), "digest": answer.digest, "read_at": now}
             if c.execute(table.update().where(mine).values(values)).rowcount:
                 return
             key = {"region": answer.region, "service_type": answer.service_type}

@@ -266,6 +266,20 @@ MUTATIONS = (
         "mine = table.c.service_type == answer.service_type",
         tests("functional/test_store/test_protocol_services"),
     ),
+    Mutation(
+        "A service's error of odd characters ends the survey of every deletion",
+        SERVICES,
+        "            error = records.text(answer.error)\n",
+        "            error = answer.error\n",
+        tests("functional/test_store/test_protocol_services"),
+    ),
+    Mutation(
+        "A service's document of odd characters ends the survey of every deletion",
+        SERVICES,
+        '"document": records.plain(answer.document)',
+        '"document": dict(answer.document)',
+        tests("functional/test_store/test_protocol_services"),
+    ),
     # -- the queue
     Mutation(
         "A large project keeps a place for ever",

@@ -3,6 +3,8 @@
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from cleanup_orchestrator.store import ProtocolService, Spoken
 
 DOCUMENT = {"protocol": "project-resources", "version": "1.0", "service_type": "vendor", "types": [{"name": "ü" * 60}]}
@@ -38,6 +40,17 @@ def test_a_new_document_replaces_the_old_one(store):
     store.save_protocol_service(dataclasses.replace(VENDOR, document={**DOCUMENT, "types": []}, digest="d2"))
     [row], _now = store.protocol_services()
     assert (row.digest, row.document["types"]) == ("d2", [])
+
+
+@pytest.mark.parametrize("said", ["nul \0 here", "lone \ud800 surrogate"])
+def test_what_a_service_says_is_saved_whatever_it_is(store, said):
+    """Otherwise one service would end the survey of every deletion."""
+    document = {**DOCUMENT, "types": [{"name": "widget", "description": said}]}
+    store.save_protocol_service(dataclasses.replace(VENDOR, document=document))
+    store.save_protocol_service(ProtocolService("R1", "vendor", "http://v", Spoken.SILENT, error=said))
+    [row], _now = store.protocol_services()
+    assert row.document["types"] == [{"name": "widget", "description": row.error}]
+    assert row.error == said.replace("\0", "\ufffd").replace("\ud800", "?")
 
 
 def test_services_are_listed_by_region(store):
