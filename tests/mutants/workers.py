@@ -230,6 +230,27 @@ MUTATIONS = (
         tests("worker/remove"),
     ),
     Mutation(
+        "A delete that was not sent explains a project that others deleted later",
+        REMOVE,
+        "except (Stopped, RateLimited, ka_exceptions.HTTPClientError):",
+        "except ka_exceptions.HTTPClientError:",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A delete that Keystone refuses explains a project that others deleted later",
+        REMOVE,
+        "except (Stopped, RateLimited, ka_exceptions.HTTPClientError):",
+        "except (Stopped, RateLimited):",
+        tests("worker/remove"),
+    ),
+    Mutation(
+        "A project that another client deleted right before the delete counts as deleted by the orchestrator",
+        REMOVE,
+        "            if not deleted:",
+        "            if False:",
+        tests("worker/remove"),
+    ),
+    Mutation(
         "A project counts as removed although Keystone still knows it",
         REMOVE,
         "        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)\n",

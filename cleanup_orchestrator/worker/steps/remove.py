@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import Stopped, classify
+from cleanup_orchestrator.errors import RateLimited, Stopped, classify
 from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
 from cleanup_orchestrator.worker.steps.context import StepRunner
 from cleanup_orchestrator.worker.steps.service_drains import forget_drain
@@ -60,9 +60,15 @@ class Remove(StepRunner):
             sent = {"round": self.step.round}
             self.context.record_intent(drain.PROJECT_DELETE_SENT, sent, "the delete of the project")
             try:
-                projects.delete(self.deletion.project_id, self.deletion.id, headers)
+                deleted = projects.delete(self.deletion.project_id, self.deletion.id, headers)
             except ka_exceptions.Conflict as error:
                 return self._reopened(f"{classify(error).message}: the project is locked and proven empty again")
+            except (Stopped, RateLimited, ka_exceptions.HTTPClientError):  # not sent, or refused
+                self._forget_sent()
+                raise
+            if not deleted:  # another client was faster
+                self._forget_sent()
+                raise ProjectNotFound(f"no project has the id {self.deletion.project_id}")
         except ProjectNotFound:
             in_this_round = any(change.data.get("round") == self.step.round for change in self._sent())
             if in_this_round or self.deletion.project_gone_at is not None:

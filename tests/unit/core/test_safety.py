@@ -683,12 +683,13 @@ def keystone_of(cloud):
 
         def delete(self, _project_id, _deletion_id, _headers):
             if not cloud.exists:
-                return
+                return False
             assert not cloud.ports, "the project goes with something left in it"
             assert not cloud.zones or cloud.zones_waived(), "the project goes with a leftover that no admin waived"
             assert not cloud.enabled
             cloud.call(self.session).exists = False
             cloud.call()
+            return True
 
     return Fake
 

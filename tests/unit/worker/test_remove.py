@@ -1,5 +1,6 @@
 """What the removal of a project asks and believes, and what goes with the project."""
 
+import contextlib
 import dataclasses
 import types
 
@@ -13,7 +14,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
-from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.errors import OnHold, RateLimited, Stopped
 from cleanup_orchestrator.worker.steps import context as steps_context
 from tests.unit.worker.test_guard import task
 from tests.unit.worker.test_sweep import done
@@ -42,6 +43,7 @@ class Removal:
         if self.conflict:
             raise ka_exceptions.Conflict("the fence was changed")
         self.deleted.append((project_id, deletion_id, headers))
+        return True
 
     def driver(self):
         """Return the drain driver, which sees whether the lock held."""
@@ -114,6 +116,13 @@ class Refusing(Removal):
         raise ka_exceptions.Forbidden("no")
 
 
+class Unchangeable(Refusing):
+    """The same, and Keystone does not update it either."""
+
+    def get_uncached(self, _project_id):
+        raise ka_exceptions.Forbidden("no")
+
+
 SENT = Change("c", "d", 1, ChangeType.PROJECT_DELETE_SENT, {"round": 1})
 #: Sent without an answer, before the last inventories: a waiver ended, for instance.
 EARLIER = dataclasses.replace(SENT, data={"round": 0})
@@ -150,14 +159,59 @@ def test_a_project_that_keystone_does_not_know_is_deleted_only_after_a_delete(mo
 
 @pytest.mark.parametrize(
     "projects",
-    [Removal(enabled=True), Removal(held=False), Removal(conflict=True), Refusing()],
-    ids=["enabled", "another lock", "409", "403"],
+    [Removal(enabled=True), Removal(held=False), Removal(conflict=True), Refusing(), Unchangeable()],
+    ids=["enabled", "another lock", "409", "403", "403 before"],
 )
 def test_a_delete_that_took_no_effect_explains_no_later_answer(monkeypatch, projects):
     """Others may delete the project meanwhile, after they created something in it."""
     made = removal(monkeypatch, projects, SENT)
     done(made)
     assert made.worker.store.changed == ()
+
+
+class Unsent(Removal):
+    """The same, but the delete fails before it takes effect. Then another client deletes the project."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def delete(self, *_):
+        self.vanished = True
+        if self.error is not None:
+            raise self.error
+        return False
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OnHold("a lien came"),
+        RateLimited("no permit for 60 seconds"),
+        ka_exceptions.Unauthorized("no"),
+        ka_exceptions.TooManyRequests("no"),
+        None,
+    ],
+    ids=["on hold", "no permit", "401", "429", "404"],
+)
+def test_a_delete_that_was_not_sent_or_was_refused_explains_no_later_answer(monkeypatch, error):
+    """Others may enable the project meanwhile, create something in it, and delete it."""
+    made = removal(monkeypatch, Unsent(error))
+    with contextlib.suppress(OnHold, RateLimited, ka_exceptions.HttpError):
+        assert done(made).outcome is Outcome.UNKNOWN
+    assert made.worker.store.changed == ()
+    result = done(made)
+    assert result.outcome is Outcome.UNKNOWN
+    after = recorded(made, result)
+    assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
+
+
+@pytest.mark.parametrize("error", [ka_exceptions.ConnectFailure("lost"), ka_exceptions.BadGateway("lost")])
+def test_a_delete_without_an_answer_may_have_taken_effect(monkeypatch, error):
+    made = removal(monkeypatch, Unsent(error))
+    with pytest.raises(type(error)):
+        done(made)
+    assert done(made).outcome is Outcome.CLEAR
 
 
 def test_the_delete_of_a_project_is_on_record_before_it_is_sent(monkeypatch):
