@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ka_exceptions
@@ -194,10 +194,15 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
     def _send_request(self, url: str, method: str, redirect: int | bool, *args: Any, **kwargs: Any) -> Any:
         """Send one request; keystoneauth calls this again for each redirect.
 
-        :raises BadAnswer: a token would be sent outside of the catalog, or a write would follow a redirect
+        :raises BadAnswer: a token would be sent outside of the catalog, or a write would follow a redirect, or the path
+            has a part that leads out of it
         """
         if any(name in kwargs["headers"] for name in _TOKENS):
             self._expect_trusted(url)
+        # HTTP clients resolve such parts, and several services may share a host: an id that a service made up would
+        # address a resource of another one.
+        if LITERAL_PATH not in kwargs["headers"] and {".", ".."} & set(unquote(urlsplit(url).path).split("/")):
+            raise BadAnswer(f"{method} {url} is not sent: its path has a '.' or '..', which a service may have made up")
         if method.upper() in SAFE_METHODS:
             return super()._send_request(url, method, redirect, *args, **kwargs)
         response = super()._send_request(url, method, False, *args, **kwargs)

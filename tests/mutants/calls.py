@@ -16,6 +16,20 @@ DELEGATIONS = "cleanup_orchestrator/keystone/delegations.py"
 MUTATIONS = (
     # --------------------------------------------------------------------------------------- the guarded session
     Mutation(
+        "An id that a service made up addresses a resource of another service of its host",
+        SESSION,
+        'if LITERAL_PATH not in kwargs["headers"] and {".", ".."} & set(unquote(urlsplit(url).path).split("/")):',
+        "if False:",
+        tests("cloud/where_tokens_go"),
+    ),
+    Mutation(
+        "An encoded id that a service made up addresses a resource of another service of its host",
+        SESSION,
+        "set(unquote(urlsplit(url).path)",
+        "set((urlsplit(url).path)",
+        tests("cloud/where_tokens_go"),
+    ),
+    Mutation(
         "A write is made again after the connection failed",
         SESSION,
         "                if writing or pause is None:\n                    raise\n",

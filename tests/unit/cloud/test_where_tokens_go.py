@@ -151,6 +151,24 @@ def test_a_write_follows_no_redirect_not_even_within_the_catalog(cloud, method, 
     assert cloud.seen[-1][:2] == (method, "/network/x")
 
 
+@pytest.mark.parametrize("id_", ["../../identity/v3/projects/v", "%2e%2E/%2e./v", "..", "x/./y", "..%2Fv"])
+def test_an_id_that_a_service_made_up_addresses_no_other_service(cloud, id_):
+    """The services of many clouds are below one host, and HTTP clients resolve such a path."""
+    connection = Connection(
+        session=session(cloud),
+        region_name="R",
+        interface="internal",
+        network_endpoint_override=f"{cloud.url}/network/v2.0",
+    )
+    with pytest.raises(BadAnswer, match="is not sent"):
+        connection.network.delete_port(id_, ignore_missing=False)
+    assert not [call for call in cloud.seen if call[0] == "DELETE"]
+
+
+def test_an_id_with_dots_in_it_is_called(cloud):
+    assert session(cloud).get(f"{cloud.url}/network/v2.0/x..y/.z/...?a=../b").status_code == 200
+
+
 def test_the_password_follows_no_redirect(cloud, thief):
     url, seen = thief
     cloud.answers["login"] = (307, {"Location": f"{url}/v3/auth/tokens"}, {})
