@@ -393,6 +393,13 @@ MUTATIONS = (
     ),
     # ------------------------------------------------------------------------------------------ what guards the fence
     Mutation(
+        "A project whose fence is gone is deleted if its serial is the old one",
+        GUARD,
+        "if (fence or serial) and fence != final:",
+        "if fence and fence != final:",
+        tests("keystone/guard"),
+    ),
+    Mutation(
         "A domain manager may lift a fence",
         GUARD,
         "and changed == {protocol.FENCE_OPTION} and caller.is_admin()",

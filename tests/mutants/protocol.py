@@ -141,6 +141,13 @@ MUTATIONS = (
         CLIENT,
     ),
     Mutation(
+        "An answer of a time to come is used until then",
+        DISCOVERY,
+        "not now - FRESH < row.asked_at <= now",
+        "not now - FRESH < row.asked_at",
+        ASKING,
+    ),
+    Mutation(
         "The document of another service is believed",
         DISCOVERY,
         "if official(found.service_type) != expected:",

@@ -141,6 +141,15 @@ def test_an_answer_is_used_for_half_a_minute_by_all_processes():
     assert len(world.asked) == 2
 
 
+def test_an_answer_of_a_time_to_come_is_not_used():
+    """The clock of the database was put back."""
+    world = World()
+    world.status()
+    world.store.now -= datetime.timedelta(hours=1)
+    world.status()
+    assert len(world.asked) == 2
+
+
 def test_a_service_that_moved_is_asked_at_once():
     world = World()
     world.status()
