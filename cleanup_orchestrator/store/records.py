@@ -45,7 +45,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
-    values["message"] = text(d.message)
+    values["message"], values["project_name"] = text(d.message), text(d.project_name)[:255]
     values["conditions"] = [
         plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
     ]

@@ -280,6 +280,13 @@ MUTATIONS = (
         '"document": dict(answer.document)',
         tests("functional/test_store/test_protocol_services"),
     ),
+    Mutation(
+        "A project with a name of odd characters cannot be deleted",
+        RECORDS,
+        "text(d.project_name)[:255]",
+        "d.project_name",
+        tests("functional/test_store/test_deletions"),
+    ),
     # -- the queue
     Mutation(
         "A large project keeps a place for ever",

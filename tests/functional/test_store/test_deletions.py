@@ -76,6 +76,13 @@ def test_a_name_of_any_kind_is_kept_somehow(store, name):
     assert store.events(record.id, 10)[-1].event.data["resources"][0]["name"] in (name, row.leftover.message)
 
 
+@pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "n" * 300])
+def test_a_project_of_any_name_can_be_deleted(store, name):
+    """Managers of its domain choose the name. Keystone's database may take what the orchestrator's does not."""
+    record = create(store, project_name=name)
+    assert len(store.get(record.id).project_name) == min(len(name), 255)
+
+
 def test_what_is_due_is_found_and_what_rests_is_not(store):
     live = create(store, project_id="live")
     resting = create(store, project_id="resting")
