@@ -76,6 +76,13 @@ MUTATIONS = (
         tests("worker/guard"),
     ),
     Mutation(
+        "Keystone is asked once in a step whether it knows a dead project",
+        GUARD,
+        "if time.monotonic() - self._gone_at < _GONE:",
+        "if self._gone_at > -math.inf:",
+        tests("worker/guard"),
+    ),
+    Mutation(
         "Leftovers of a project that Keystone knows are deleted",
         GUARD,
         "        if known:\n            raise ProjectKnown(",

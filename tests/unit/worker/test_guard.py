@@ -212,6 +212,19 @@ def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead
     assert made.worker.store.asked == []
 
 
+def test_keystone_is_asked_again_during_a_long_step(monkeypatch):
+    made = task(deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE))
+    now = [0.0]
+    monkeypatch.setattr(guard.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(guard, "Projects", known(False))
+    made.work_on.guard("DELETE", "http://cloud/ports/1")
+    monkeypatch.setattr(guard, "Projects", known(True))
+    now[0] = guard._GONE - 1
+    made.work_on.guard("DELETE", "http://cloud/ports/2")
+    now[0] = guard._GONE
+    refused(made, ProjectKnown)
+
+
 @pytest.mark.parametrize(
     ("url", "passes"),
     [
