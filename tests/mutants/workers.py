@@ -333,6 +333,13 @@ MUTATIONS = (
         tests("worker/remove worker/drain"),
     ),
     Mutation(
+        "A service that declares other types each time gets steps without end",
+        "cleanup_orchestrator/worker/steps/survey.py",
+        "            if count[place] <= _UNDECLARED:\n",
+        "            if True:\n",
+        tests("worker/survey"),
+    ),
+    Mutation(
         "The janitor whose token services got is there while the project is proven empty",
         "cleanup_orchestrator/worker/steps/survey.py",
         "        return any(change.type == drain.JANITOR_LENT",

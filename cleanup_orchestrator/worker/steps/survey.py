@@ -5,9 +5,10 @@ Nothing is written to the cloud.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from keystoneauth1.adapter import Adapter
 from oslo_log import log
@@ -228,8 +229,8 @@ def survey(
                 steps[key] = step
     for step in _out_of_sight(coverage, waivers, known, catalog):
         steps[_key(step)] = step
-    for step in _undeclared(deletion, known, speaking):
-        steps.setdefault(_key(step), step)
+    for step in _undeclared(deletion, known, speaking, frozenset(steps)):
+        steps[_key(step)] = step
     relied_upon = {step.waived for step in steps.values()}
     if project is not None and not read.reason:
         listed = [step for step in steps.values() if step.kind is not StepKind.HALT]
@@ -351,18 +352,30 @@ def _out_of_sight(
             yield dataclasses.replace(step, waived="", reason=str(Reason.NO_PLUGIN), message=message)
 
 
-def _undeclared(deletion: Deletion, known: Iterable[Step], speaking: set[tuple[str, str]]) -> Iterator[Step]:
+#: Steps of types that a service does not declare any more, at most: as many as a document may have types.
+_UNDECLARED = 100
+
+
+def _undeclared(
+    deletion: Deletion, known: Iterable[Step], speaking: set[tuple[str, str]], declared: Container[tuple[str, ...]]
+) -> Iterator[Step]:
     """Yield steps of types that a service declared over the protocol before, and may not declare now.
 
     During an upgrade, processes of two releases of the service may answer in turn. So a type whose list in this attempt
     was not empty is not forgotten: its step stays, and is unknown. A new attempt begins with the types declared then.
+    A service that declares other types each time it is asked has a limited number of such steps, which block as well.
 
     :param speaking: region and type of each service that speaks the protocol
+    :param declared: the keys of the steps that the present types have
     """
+    count: collections.Counter[tuple[str, str]] = collections.Counter()
     for step in known:
+        place = (step.region, step.service)
         listed = step.round >= deletion.since_round and step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)
-        if step.kind is StepKind.SWEEP and listed and (step.region, step.service) in speaking:
-            yield step
+        if step.kind is StepKind.SWEEP and listed and place in speaking and _key(step) not in declared:
+            count[place] += 1
+            if count[place] <= _UNDECLARED:
+                yield step
 
 
 def _waits_for_children(deletion: Deletion) -> bool:

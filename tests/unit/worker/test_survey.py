@@ -457,6 +457,18 @@ def test_a_type_that_is_not_declared_any_more_stays_if_its_last_list_was_not_emp
     assert {s.type for s in of_vendor(Protocol(SPEAKS), [old], waivers, record=record)} == {"widget", "part"}
 
 
+def test_a_service_that_declares_other_types_each_time_gets_no_steps_without_end():
+    known, sizes = [], []
+    for number in range(5):
+        declared = Capabilities("vendor", tuple(Declared(f"t{number}_{i}") for i in range(60)))
+        protocol = Protocol(SPEAKS, Registry([*REGISTRY.services.values(), plugin_of(declared, "http://vendor")]))
+        found = of_vendor(protocol, known=known)
+        assert {step.type for step in found} >= {type_.name for type_ in declared.types}
+        known = [dataclasses.replace(step, outcome=Outcome.UNKNOWN, round=1) for step in found]
+        sizes.append(len(known))
+    assert sizes == [60, 120, 160, 160, 160]
+
+
 def test_a_service_whose_types_cannot_be_found_is_unsupported_and_not_empty():
     """As when another process saves another answer at this moment."""
     [step] = of_vendor(Protocol(SPEAKS, registry=REGISTRY))
