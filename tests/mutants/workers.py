@@ -190,8 +190,8 @@ MUTATIONS = (
     Mutation(
         "A project that was enabled again is removed",
         REMOVE,
-        "            if project.enabled:\n                self.context.note_undone",
-        "            if False:\n                self.context.note_undone",
+        "            if project.enabled:\n",
+        "            if False:\n",
         tests("worker/remove worker/guard"),
     ),
     Mutation(

@@ -52,6 +52,7 @@ class Remove(StepRunner):
             project = projects.get_uncached(self.deletion.project_id)
             context, driver = self.context.drain_context(), self.worker.driver
             if project.enabled:
+                self._forget_sent()  # before the next line, which may be stopped
                 self.context.note_undone_by_users(project)
                 return self._reopened("a user enabled the project again: it is closed and proven empty again")
             if not driver.held_until_removed(context, project):

@@ -214,6 +214,18 @@ def test_a_delete_without_an_answer_may_have_taken_effect(monkeypatch, error):
     assert done(made).outcome is Outcome.CLEAR
 
 
+def test_a_delete_that_took_no_effect_is_forgotten_before_anything_else(monkeypatch):
+    made = removal(monkeypatch, Removal(enabled=True), SENT)
+
+    def stopped(_project):
+        raise Stopped("the claim was lost")
+
+    monkeypatch.setattr(made.work_on, "note_undone_by_users", stopped)
+    with pytest.raises(Stopped):
+        done(made)
+    assert made.worker.store.changed == ()
+
+
 def test_the_delete_of_a_project_is_on_record_before_it_is_sent(monkeypatch):
     projects = Removal()
     made = removal(monkeypatch, projects)
