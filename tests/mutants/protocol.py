@@ -188,7 +188,7 @@ MUTATIONS = (
         "cleanup_orchestrator/protocol/documents.py",
         'for name in type_.after if name.startswith(own) or "." not in name)',
         'for name in type_.after if "." not in name)',
-        tests("protocol/conformance protocol/wsgi protocol/plugin"),
+        tests("protocol/provider"),
     ),
     Mutation(
         "The document of the protocol does not say that a list has pages",

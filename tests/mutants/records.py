@@ -145,7 +145,7 @@ MUTATIONS = (
         GUARD,
         "    if undoing:\n        options = NO_OPTIONS\n    else:\n        deletion",
         "    if True:\n        deletion",
-        tests("store/guard"),
+        tests("store/changes"),
     ),
     Mutation(
         "A change that is undone past the lease is marked as undone",
@@ -201,14 +201,14 @@ MUTATIONS = (
         QUERIES,
         't.deletions.c.id == sa.bindparam("known_id"), t.deletions.c.version == sa.bindparam("known_version")',
         't.deletions.c.id == sa.bindparam("known_id"), t.deletions.c.version <= sa.bindparam("known_version") + 99',
-        tests("store/guard"),
+        tests("store/steps"),
     ),
     Mutation(
         "A decision on old facts of a step is saved",
         QUERIES,
         't.steps.c.id == sa.bindparam("known_id"), t.steps.c.version == sa.bindparam("known_version")',
         't.steps.c.id == sa.bindparam("known_id"), t.steps.c.version <= sa.bindparam("known_version") + 99',
-        tests("store/guard"),
+        tests("store/steps"),
     ),
     Mutation(
         "A result of a deletion that ends at this moment is saved",
@@ -237,7 +237,7 @@ MUTATIONS = (
         "            c.execute(t.deletions.update().where(mine).values(version=t.deletions.c.version + 1))\n"
         "            if guard.may_write",
         "            if guard.may_write",
-        tests("store/changes store/guard"),
+        tests("store/steps"),
     ),
     Mutation(
         "Liens of a plugin end whatever the deletion's status was",

@@ -20,7 +20,7 @@ MUTATIONS = (
         STORE,
         "steps.claim, steps.renew, steps.release_claim",
         "steps.claim, steps.renew, steps.renew",
-        tests("functional/test_store/test_statistics"),
+        tests("store/guard"),
     ),
     Mutation(
         "A page of leftovers begins with the last one of the page before",

@@ -83,7 +83,7 @@ MUTATIONS = (
         ONE_DELETE,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.owner != project.id:\n                owner =",
-        tests("worker/one_delete worker/deleting"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A stop is made although another resource was shown",
@@ -186,14 +186,14 @@ MUTATIONS = (
         "    except Exception as error:\n        return unknown(error)",
         "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
-        tests("worker/deleting"),
+        tests("worker/selecting"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
         DELETING,
         "return unknown(error, found=count + len(first.blocked))",
         "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in found.values()))",
-        tests("worker/deleting"),
+        tests("worker/listing"),
     ),
     Mutation(
         "A 404 of a list counts as empty",

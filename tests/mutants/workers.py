@@ -351,21 +351,21 @@ MUTATIONS = (
         "cleanup_orchestrator/worker/steps/sweep.py",
         "if self.step.token is Token.SERVICE and not protocol_options.may_act_on_user_content(conf, service):",
         "if False:",
-        tests("worker/sweep worker/drain"),
+        tests("worker/context"),
     ),
     Mutation(
         "A list gives the janitor its role",
         JANITOR,
         "            if not writing:\n",
         "            if False:\n",
-        tests("worker/access"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "A list with the janitor's token may write",
         JANITOR,
         "context.guard if writing else read_only",
         "context.guard",
-        tests("worker/access"),
+        tests("worker/context"),
     ),
     Mutation(
         "A dry run uses the janitor's token",
@@ -501,7 +501,7 @@ MUTATIONS = (
         FENCE,
         "        if not project.enabled or project.fence != context.deletion_id:\n",
         "        if not project.enabled:\n",
-        tests("drain/fence"),
+        tests("drain/base"),
     ),
     Mutation(
         "A user that another one made in advance becomes the janitor",

@@ -134,6 +134,13 @@ def test_a_list_makes_no_user():
     assert keystone.did == []
 
 
+def test_a_list_gives_it_no_role():
+    keystone = Keystone()
+    with pytest.raises(NoJanitor, match="does not have its role on the project"):
+        janitor.session(keystone.ground(), ["member"], True, writing=False)
+    assert keystone.did == []
+
+
 def test_a_grant_that_is_there_is_neither_recorded_nor_made():
     keystone = Keystone(("janitor", "member"))
     assert session(keystone) is keystone
