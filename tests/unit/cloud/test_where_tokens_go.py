@@ -93,6 +93,16 @@ def session(cloud, guard=lambda *_: None, **options):
     return GuardedSession(guard, auth=auth, **options)
 
 
+def network_of(cloud):
+    """Return the SDK's client of Neutron in the cloud."""
+    return Connection(
+        session=session(cloud),
+        region_name="R",
+        interface="internal",
+        network_endpoint_override=f"{cloud.url}/network/v2.0",
+    ).network
+
+
 def test_services_in_the_catalog_are_called(cloud):
     assert session(cloud).get(f"{cloud.url}/network/v2.0/networks").status_code == 200
     assert cloud.seen[-1] == ("GET", "/network/v2.0/networks", SECRET)
@@ -103,14 +113,8 @@ def test_the_paging_of_the_sdk_sends_no_token_to_another_host(cloud, thief):
     link = {"rel": "next", "href": f"{url}/v2.0/networks?marker=1"}
     network = {"id": "1", "name": "n"}
     cloud.answers["GET /network/v2.0/networks"] = (200, {}, {"networks": [network], "networks_links": [link]})
-    connection = Connection(
-        session=session(cloud),
-        region_name="R",
-        interface="internal",
-        network_endpoint_override=f"{cloud.url}/network/v2.0",
-    )
     with pytest.raises(BadAnswer, match="no endpoint of the catalog"):
-        list(connection.network.networks(limit=1))
+        list(network_of(cloud).networks(limit=1))
     assert seen == []
 
 
@@ -154,14 +158,8 @@ def test_a_write_follows_no_redirect_not_even_within_the_catalog(cloud, method, 
 @pytest.mark.parametrize("id_", ["../../identity/v3/projects/v", "%2e%2E/%2e./v", "..", "x/./y", "..%2Fv"])
 def test_an_id_that_a_service_made_up_addresses_no_other_service(cloud, id_):
     """The services of many clouds are below one host, and HTTP clients resolve such a path."""
-    connection = Connection(
-        session=session(cloud),
-        region_name="R",
-        interface="internal",
-        network_endpoint_override=f"{cloud.url}/network/v2.0",
-    )
     with pytest.raises(BadAnswer, match="is not sent"):
-        connection.network.delete_port(id_, ignore_missing=False)
+        network_of(cloud).delete_port(id_, ignore_missing=False)
     assert not [call for call in cloud.seen if call[0] == "DELETE"]
 
 

@@ -132,7 +132,7 @@ SERIAL = {**FINAL, SERIAL_HEADER: "7"}
         ({"p": {**FENCED, SERIAL_OPTION: 8}}, SERIAL, (409, 409, 409)),  # lifted and set again
         ({"p": LIFTED}, SERIAL, (409, 200, 200)),
         ({}, SERIAL, (409, 200, 200)),
-        ({"p": {SERIAL_OPTION: 7}}, SERIAL, (409, 200, 200)),  # lifted by somebody who did not count
+        ({"p": {SERIAL_OPTION: 7}}, SERIAL, (409, 200, 200)),  # lifted by a client that set no new serial
         ({"below": FENCED}, {}, (409, 409, 409)),  # p is a domain
         ({"below": FENCED}, FINAL, (409, 409, 409)),
     ],
