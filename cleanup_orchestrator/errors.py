@@ -224,7 +224,7 @@ def keystone_says_not_found(response: Any) -> bool:
 
 
 def expect_keystones(error: Any) -> None:
-    """Check that a 404 is Keystone's, because the caller takes it for "there is nothing to change any more".
+    """Check that a 404 is Keystone's, because the caller takes it for "there is no such thing any more".
 
     :param error: a ``keystoneauth1.exceptions.NotFound``
     :raises BadAnswer: it is that of a proxy without a backend, so that nothing is known

@@ -12,7 +12,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud.janitors import Users
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, expect_keystones, keystone_says_not_found
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, expect_keystones
 from cleanup_orchestrator.keystone import protocol
 
 OPTS = {
@@ -156,8 +156,7 @@ class Projects:
         try:
             row = body(call(f"/projects/{project_id}"), "project")["project"]
         except ka_exceptions.NotFound as error:
-            if error.response is not None and not keystone_says_not_found(error.response):
-                raise BadAnswer(f"something answered 404 for project {project_id}, and not as Keystone does") from None
+            expect_keystones(error)
             raise ProjectNotFound(f"no project has the id {project_id}") from None
         if not isinstance(row, Mapping) or row.get("id") != project_id:
             raise BadAnswer(f"Keystone did not answer about project {project_id}")
@@ -386,12 +385,14 @@ class Projects:
         :param deletion_id: id of the deletion; the Keystone filter accepts the call because of it
         :param headers: further ones, with which Keystone checks the lock
         :raises keystoneauth1.exceptions.Conflict: Keystone says that the lock was changed
+        :raises BadAnswer: something else than Keystone answers 404
         """
         if not project_id:
             raise ValueError("an empty project id")
         sent = {**(headers or {}), protocol.FINAL_HEADER: deletion_id}
         try:
             self._identity.delete(f"/projects/{project_id}", headers=sent)
-        except ka_exceptions.NotFound:
+        except ka_exceptions.NotFound as error:
+            expect_keystones(error)
             return False
         return True

@@ -325,8 +325,15 @@ MUTATIONS = (
     Mutation(
         "A proxy's 404 counts as Keystone's word that a project is gone",
         PROJECTS,
-        "if error.response is not None and not keystone_says_not_found(error.response):",
-        "if False:",
+        "            expect_keystones(error)\n            raise ProjectNotFound",
+        "            raise ProjectNotFound",
+        tests("cloud/projects"),
+    ),
+    Mutation(
+        "A proxy's 404 to the delete of a project says that another client deleted it",
+        PROJECTS,
+        "headers=sent)\n        except ka_exceptions.NotFound as error:\n            expect_keystones(error)\n",
+        "headers=sent)\n        except ka_exceptions.NotFound:\n",
         tests("cloud/projects"),
     ),
     Mutation(

@@ -239,14 +239,14 @@ MUTATIONS = (
     Mutation(
         "A delete that was not sent explains a project that others deleted later",
         REMOVE,
-        "except (Stopped, RateLimited, ka_exceptions.HTTPClientError):",
+        "except (Stopped, RateLimited, BadAnswer, ka_exceptions.HTTPClientError):",
         "except ka_exceptions.HTTPClientError:",
         tests("worker/remove"),
     ),
     Mutation(
         "A delete that Keystone refuses explains a project that others deleted later",
         REMOVE,
-        "except (Stopped, RateLimited, ka_exceptions.HTTPClientError):",
+        "except (Stopped, RateLimited, BadAnswer, ka_exceptions.HTTPClientError):",
         "except (Stopped, RateLimited):",
         tests("worker/remove"),
     ),

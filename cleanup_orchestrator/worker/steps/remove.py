@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import RateLimited, Stopped, classify
+from cleanup_orchestrator.errors import BadAnswer, RateLimited, Stopped, classify
 from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
 from cleanup_orchestrator.worker.steps.context import StepRunner
 from cleanup_orchestrator.worker.steps.service_drains import forget_drain
@@ -64,7 +64,7 @@ class Remove(StepRunner):
                 deleted = projects.delete(self.deletion.project_id, self.deletion.id, headers)
             except ka_exceptions.Conflict as error:
                 return self._reopened(f"{classify(error).message}: the project is locked and proven empty again")
-            except (Stopped, RateLimited, ka_exceptions.HTTPClientError):  # not sent, or refused
+            except (Stopped, RateLimited, BadAnswer, ka_exceptions.HTTPClientError):  # not sent, or refused
                 self._forget_sent()
                 raise
             if not deleted:  # another client was faster

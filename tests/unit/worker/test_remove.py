@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
-from cleanup_orchestrator.errors import OnHold, RateLimited, Stopped
+from cleanup_orchestrator.errors import BadAnswer, OnHold, RateLimited, Stopped
 from cleanup_orchestrator.worker.steps import context as steps_context
 from tests.unit.worker.test_guard import task
 from tests.unit.worker.test_sweep import done
@@ -190,14 +190,15 @@ class Unsent(Removal):
         RateLimited("no permit for 60 seconds"),
         ka_exceptions.Unauthorized("no"),
         ka_exceptions.TooManyRequests("no"),
+        BadAnswer("something answered 404, and not as Keystone does"),
         None,
     ],
-    ids=["on hold", "no permit", "401", "429", "404"],
+    ids=["on hold", "no permit", "401", "429", "404 of a proxy", "404"],
 )
 def test_a_delete_that_was_not_sent_or_was_refused_explains_no_later_answer(monkeypatch, error):
     """Others may enable the project meanwhile, create something in it, and delete it."""
     made = removal(monkeypatch, Unsent(error))
-    with contextlib.suppress(OnHold, RateLimited, ka_exceptions.HttpError):
+    with contextlib.suppress(BadAnswer, OnHold, RateLimited, ka_exceptions.HttpError):
         assert done(made).outcome is Outcome.UNKNOWN
     assert made.worker.store.changed == ()
     result = done(made)
