@@ -142,4 +142,17 @@ FOUND: dict[str, Plan] = {
     "a_port_is_made_and_the_project_is_deleted_right_before_its_removal": Plan(
         1, driver="fence", deeds=(Deed(166, "enable", 0.3), Deed(167, "create", 0.3), Deed(168, "vanish", 0.3))
     ),
+    # The simulation itself was wrong: the store was down when the engine recorded that a scan waits for its second
+    # read, and the check counted from that record and not from the first read. Found as seed 108392201.
+    "the_store_is_down_when_an_orphan_scan_begins_to_wait": Plan(
+        108392201,
+        driver="fence",
+        services=("network", "key-manager"),
+        fill=2,
+        workers=3,
+        listening=True,
+        orphans=True,
+        faults=(Fault(27, "store_down", 0.898), Fault(112, "store_lost", 0.366), Fault(119, "store_down", 0.692)),
+        deeds=(Deed(65, "scan", 0.4964368676088292), Deed(84, "disable", 0.186), Deed(149, "swap", 0.959)),
+    ),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING
 
 from tests.simulation.cloud import Thing
+from tests.simulation.database import at
 from tests.simulation.keystone import DEAD, PROJECTS_OF_OTHERS
 from tests.simulation.setting import REREAD_AFTER
 from tests.simulation.watches.base import Watch
@@ -28,7 +30,9 @@ class Orphans(Watch):
     def scanned(self, before: str, after: str) -> None:
         """The status of a scan changed."""
         if after == "waiting":
-            self._waits_since = self.simulation.now
+            # Since the last list of the first read. The store may have been down before the status was saved.
+            (finished,) = self.promises.one("SELECT MAX(finished_at) FROM orphan_scan_parts")
+            self._waits_since = (datetime.datetime.fromisoformat(finished) - at(0)).total_seconds()
         elif before == "waiting" and after == "running":
             self._second_read = self.simulation.effects
             if self.simulation.now < self._waits_since + REREAD_AFTER:
