@@ -165,7 +165,7 @@ def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
         chunk = rows[start : start + 100]
         where = {"region": chunk[0].region, "service": chunk[0].service, "type": chunk[0].type}
         named = [
-            {"id": r.resource_id, "name": r.name, "owner": r.owner, "reason": r.reason, "remedy": r.remedy or ""}
+            {"id": r.resource_id, "name": r.name, "owner": r.owner, "reason": r.reason, "remedy": r.remedy}
             for r in chunk
         ]
         text = f"{chunk[0].service}.{chunk[0].type}: {len(chunk)} abandoned by force"
@@ -245,7 +245,7 @@ def _own(leftover: Leftover) -> dict[str, Any]:
         "blocked_by": [records.plain(dict(b)) for b in leftover.blocked_by],
         "abandoned": leftover.abandoned,
         "owner": records.text(leftover.owner)[:64],
-        "remedy": records.text(leftover.remedy) or None,
+        "remedy": records.text(leftover.remedy),
         "announced": leftover.announced,
         "size": leftover.size,
     }

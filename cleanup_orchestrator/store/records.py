@@ -115,9 +115,8 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["queue_state"] = _QUEUE_STATES[values["queue_state"]]
     values["member_ids"] = tuple(values["member_ids"])
     values["conditions"] = tuple(map(_condition, values["conditions"]))
-    # None: an older release, without waivers, wrote the row.
-    values["waivers"] = tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in values["waivers"] or ())
-    values["approvals"] = tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in values["approvals"] or ())
+    values["waivers"] = tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in values["waivers"])
+    values["approvals"] = tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in values["approvals"])
     values["forced"] = _force(values["forced"]) if values["forced"] else None
     values["selection"] = Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING
     tally = values["tally"]
@@ -161,7 +160,7 @@ def leftover(row: Row[Any]) -> Leftover:
         tuple(row.blocked_by),
         row.abandoned,
         row.owner,
-        row.remedy or "",
+        row.remedy,
         row.announced,
         row.size,
     )
@@ -223,8 +222,8 @@ def plain(value: Any) -> Any:
 def step_values(s: Step) -> dict[str, Any]:
     """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
-    values |= {"after": list(s.after), "needed_by": list(s.needed_by) or None, "message": text(s.message)}
-    values["remedy"] = text(s.remedy) or None
+    values |= {"after": list(s.after), "needed_by": list(s.needed_by)}
+    values |= {"message": text(s.message), "remedy": text(s.remedy)}
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
@@ -253,8 +252,7 @@ def step(row: Row[Any], prefix: str = "") -> Step:
     values = {name: mapping[prefix + name] for name in _STEP_FIELDS}
     values["kind"], values["state"] = _KINDS[values["kind"]], _STATES[values["state"]]
     values["outcome"], values["token"] = _OUTCOMES[values["outcome"]], _TOKENS[values["token"]]
-    values["after"], values["needed_by"] = tuple(values["after"]), tuple(values["needed_by"] or ())
-    values["remedy"] = values["remedy"] or ""
+    values["after"], values["needed_by"] = tuple(values["after"]), tuple(values["needed_by"])
     return Step(**values)
 
 
@@ -278,10 +276,9 @@ def select_shown_steps() -> sa.Select[Any]:
 def shown_step(row: Sequence[Any]) -> Step:
     """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
     id_, deletion_id, kind, region, service, type_, setting, informational, token, *rest = row
-    waived, round_, attempt, state, outcome, *others, remedy = rest
+    waived, round_, attempt, state, outcome, *others = rest
     where = id_, deletion_id, _KINDS[kind], region, service, type_, (), (), setting, informational
     result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
-    others.append(remedy or "")
     return Step(*where, *result, *others)
 
 

@@ -275,7 +275,7 @@ def _update_step(c: Connection, holder: Step, step: Step, old: Step, now: dateti
     result = _survey_result(holder, step, old, now)
     declared = {
         "after": list(step.after),
-        "needed_by": list(step.needed_by) or None,
+        "needed_by": list(step.needed_by),
         "project_setting": step.project_setting,
         "informational": step.informational,
         "token": step.token,

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Origin
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepState, Token
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import records, tables
 
@@ -197,8 +197,7 @@ def _steps(c: Connection, types: int) -> None:
         step.service: k.service,
         step.type: k.type,
         step.after: sa.cast(sa.literal('["network.port", "compute.server"]'), tables.steps.c.after.type),
-        step.project_setting: sa.false(),
-        step.token: sa.literal(str(Token.ADMIN)),
+        step.needed_by: sa.cast(sa.literal("[]"), tables.steps.c.needed_by.type),
         step.round: sa.literal(4),
         step.attempt: sa.literal(1),
         step.state: sa.literal(str(StepState.DONE)),
@@ -207,7 +206,6 @@ def _steps(c: Connection, types: int) -> None:
         step.message: sa.case((k.n % 10 == 0, "2 resources are used by others"), else_=""),
         step.found: sa.case((sweep, k.n), else_=0),
         step.remaining: sa.case((k.n % 10 == 0, 2), else_=0),
-        step.kept: sa.literal(0),
         step.deleted: sa.case((sweep, k.n), else_=0),
         step.calls: sa.literal(7),
         step.fencing_token: sa.literal(4),
@@ -219,6 +217,10 @@ def _steps(c: Connection, types: int) -> None:
     }
     if c.dialect.name == "sqlite":
         given[step.after] = sa.literal_column('\'["network.port", "compute.server"]\'')
+        given[step.needed_by] = sa.literal_column("'[]'")
+    for name, value in records.step_values(Step("", "", StepKind.SWEEP)).items():
+        if value is not None:
+            given.setdefault(step[name], sa.literal(value))
     found = sa.select(*given.values()).select_from(tables.deletions.join(kinds, sa.true())).order_by(d.created_at, k.n)
     c.execute(tables.steps.insert().from_select([column.name for column in given], found))
     kinds.drop(c)
@@ -238,7 +240,8 @@ def _leftover(n: int, deletion_id: str, step_id: str) -> dict[str, Any]:
         "blocked_by": [{"type": "network.port", "id": str(uuid.UUID(int=n + 1)), "owner": _project(n % 10)}],
         "abandoned": n % 1000 == 999,
         "owner": "",
-        "remedy": None,
+        "remedy": "",
+        "announced": False,
     }
 
 

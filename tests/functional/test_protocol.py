@@ -195,6 +195,6 @@ def test_calls_count_for_the_service_in_its_region(emulated, vendor, running):
     id_ = running.request(project)
     assert running.wait([id_], LONG) == {id_: Status.DELETED}
     with running.store.database.read() as c:
-        rows = c.exec_driver_sql("SELECT service, region, calls_at, deletes_at FROM accounts").all()
+        rows = c.exec_driver_sql("SELECT service, region, calls_at, deletes_at FROM rate_limits").all()
     found = {(row.service, row.region): row for row in rows}
     assert found["vendor", "RegionOne"].calls_at and found["vendor", "RegionOne"].deletes_at

@@ -197,5 +197,5 @@ def test_acquire_permits(store, statements, locking):
     store.acquire_permits("network", "R1", ask)
     with statements.of() as sent:
         store.acquire_permits("network", "R1", ask)
-    read = ["SELECT accounts", f"SELECT accounts{locking}"]
-    assert sent == sorted(["COMMIT", *read, "UPDATE account_leases", "UPDATE accounts"])
+    read = ["SELECT rate_limits", f"SELECT rate_limits{locking}"]
+    assert sent == sorted(["COMMIT", *read, "UPDATE rate_limit_leases", "UPDATE rate_limits"])

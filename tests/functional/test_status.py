@@ -61,13 +61,12 @@ def test_no_schema_yet(tmp_path, check):
     assert "run: cleanup-orchestrator-manage db upgrade" in failures["Database"]
 
 
-def test_a_schema_of_an_earlier_release(url, check):
-    before = schema.revisions()[1]
-    with schema.connect(url) as connection:
-        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{before}'")
+def test_a_schema_of_an_earlier_release(url, check, monkeypatch):
+    before = schema.revisions()
+    monkeypatch.setattr(schema, "revisions", lambda: ["9999", *before])
     code, failures = check(url)
     assert code == 2
-    assert f"The schema is at {before}, this release needs {schema.head()}" in failures["Database"]
+    assert f"The schema is at {before[0]}, this release needs 9999" in failures["Database"]
 
 
 def test_a_bus_within_one_process_does_not_suit_a_database_server(check):

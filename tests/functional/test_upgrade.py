@@ -1,139 +1,122 @@
 """A rolling upgrade: the schema first, then one process after the other, while those of the release before go on."""
 
 import configparser
-import dataclasses
+import datetime
 import re
-import uuid
+import shutil
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.script import ScriptDirectory
 
 from cleanup_orchestrator import opts
 from cleanup_orchestrator.cmd import manage, schema
-from cleanup_orchestrator.core.deletion import Condition, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.step import TASKS, Step
+from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.service import OPTS
-from cleanup_orchestrator.store import Store, records
+from cleanup_orchestrator.store import Store, tables
 from tests.unit import world
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "doc" / "source" / "admin" / "upgrade.rst").read_text()
-REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).walk_revisions()][::-1]
+
+#: A value for a column of each type. All ids are the same, so that each row refers to the others.
+VALUES = {
+    sa.String: "x",
+    sa.Text: "é \U0001f5d1",
+    sa.JSON: {"a": ["é", 1, None]},
+    sa.Boolean: True,
+    sa.Integer: 7,
+    sa.BigInteger: 2**40,
+    sa.DateTime: datetime.datetime(2026, 1, 2, 3, 4, 5, 678901),
+}
 
 
-#: The migration that renames columns and words: releases before it have to be stopped before it runs.
-BREAK = "0011"
-WORDS = {
-    "unplanned": "newcomers", "project_setting": "residue", "fencing_token": "fence", "inventory": "look",
-    "inventory_first": "look_first",
-}  # fmt: skip
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run a ``db`` command on a URL, which must succeed; return its output."""
+
+    def command(url, *arguments):
+        path = tmp_path / "manage.conf"
+        path.write_text(f"[database]\nconnection = {url}\n")
+        code = manage.main(["--config-file", str(path), "db", *arguments])
+        said = capsys.readouterr()
+        assert (code, said.err) == (0, "")
+        return said.out
+
+    return command
 
 
-@pytest.mark.parametrize("before", REVISIONS[:-1])
-def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_url, before):
-    """The old release inserts rows into the new schema, without the columns that it does not know."""
-    manage.upgrade(empty_database_url, before)
-    engine = sa.create_engine(empty_database_url)
-    old = sa.MetaData()
-    old.reflect(engine)  # the tables as the release before knows them
-    word = WORDS if before < BREAK else {}
-    if before >= BREAK:
-        manage.upgrade(empty_database_url)
+@pytest.fixture
+def next_release(tmp_path):
+    """Let this process be one of the next release, with a column, a table and an index more, and a wider column."""
+    folder = tmp_path / "alembic"
+    shutil.copytree(ROOT / "alembic", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    metadata = sa.MetaData(naming_convention=tables.metadata.naming_convention)
+    for table in tables.metadata.sorted_tables:
+        table.to_metadata(metadata)
+    deletions = metadata.tables["deletions"]
+    deletions.append_column(sa.Column("mood", sa.String(64), nullable=False, server_default="calm"))
+    deletions.c.reason.type = sa.String(128)
+    sa.Index("ix_deletions_mood", deletions.c.mood)
+    sa.Table("moods", metadata, sa.Column("id", sa.String(64), sa.ForeignKey("deletions.id"), primary_key=True))
 
-    held = Condition("on_hold", True, "lien", "a lien", world.T0)
-    of_round = {"status": Status.DELETING, "purpose": RoundPurpose.INVENTORY, "conditions": (held,)}
-    deletion = world.deletion(id=str(uuid.uuid4()), reason="inventory_first", **of_round)
-    values = {
-        "deletions": records.deletion_values(deletion),
-        "steps": records.step_values(Step(str(uuid.uuid4()), deletion.id, TASKS[0])),
-        "events": {
-            "deletion_id": deletion.id, "at": world.T0, "type": "t", "message": "", "actor": "", "request_id": "",
-            "data": {},
-        },
-        "changes": {
-            "id": "c", "deletion_id": deletion.id, "sequence": 1, "type": "grant_added", "data": {}, "undone": False,
-        },
-    }  # fmt: skip
-    with engine.begin() as connection:
-        for name, row in values.items():
-            row = {word.get(column, column): value for column, value in row.items()}
-            known = {column: value for column, value in row.items() if column in old.tables[name].c}
-            if before < BREAK and name == "deletions":
-                known |= {column: WORDS[str(known[column])] for column in ("purpose", "reason")}
-                known["conditions"] = [c | {"type": "held"} for c in known["conditions"]]
-            connection.execute(old.tables[name].insert(), [_plain(old.tables[name], known)])
-        for table in old.sorted_tables:
-            connection.execute(sa.select(table)).all()
-    engine.dispose()
-    if before < BREAK:
-        manage.upgrade(empty_database_url)
+    def install(patch):
+        for module in (manage, schema):
+            patch.setattr(module, "migrations", lambda: folder)
+        patch.setattr(tables, "metadata", metadata)
 
-    store = Store.from_url(empty_database_url)
-    found, steps, _ = store.load(deletion.id)
-    unknown = {f.name for f in dataclasses.fields(deletion)} - set(old.tables["deletions"].c.keys())
-    for name in (
-        "id",
-        "project_id",
-        "status",
-        "mode",
-        "purpose",
-        "reason",
-        "conditions",
-        *(unknown - {"has_changes", "children"}),
-    ):
-        assert getattr(found, name) == getattr(deletion, name), name
-    assert found.has_changes and len(steps) == 1
-    store.create(world.deletion(id=str(uuid.uuid4()), project_id="other"), TASKS, Event("deletion.accepted", "new"))
-    store.close()
+    return install
 
 
-def test_the_journal_on_record_is_found_by_its_resources(empty_database_url):
-    manage.upgrade(empty_database_url, "0014")
-    engine = sa.create_engine(empty_database_url)
-    old = sa.MetaData()
-    old.reflect(engine)
-    deletion = world.deletion(id=str(uuid.uuid4()))
-    deletions, events = old.tables["deletions"], old.tables["events"]
-    known = {name: value for name, value in records.deletion_values(deletion).items() if name in deletions.c}
-    line = {"deletion_id": deletion.id, "at": world.T0, "message": "", "actor": "", "request_id": ""}
-    named = [{"id": "r1", "name": ""}, {"id": "r2", "name": ""}, {"id": "r1", "name": ""}]
-    rows = [
-        {**line, "type": "resource.deleted", "data": {"resources": named}},
-        {**line, "type": "deletion.approved", "data": {"resources": 9}},
-        {**line, "type": "resource.stopped", "data": {}},
-    ]
-    with engine.begin() as connection:
-        connection.execute(deletions.insert(), [_plain(deletions, known)])
-        connection.execute(events.insert(), [_plain(events, row) for row in rows])
-    engine.dispose()
-    manage.upgrade(empty_database_url)
-    store = Store.from_url(empty_database_url)
-    found = {id_: [each.row.event.type for each in store.events_of_resource(id_, 9)] for id_ in ("r1", "r2", "r3")}
-    assert found == {"r1": ["resource.deleted"], "r2": ["resource.deleted"], "r3": []}
-    store.close()
-
-
-def _plain(table, row):
-    """Return a row as a driver takes it: a reflected JSON column of MariaDB or SQLite may be text."""
-    import json
-
-    return {
-        name: json.dumps(value)
-        if isinstance(value, dict | list) and not isinstance(table.c[name].type, sa.JSON)
-        else value
-        for name, value in row.items()
-    }
-
-
-def test_a_process_of_the_release_before_that_is_restarted_says_why_it_does_not_start(tmp_path, monkeypatch):
-    url = f"sqlite:///{tmp_path}/u.sqlite"
+def test_the_next_revision_keeps_all_rows_and_the_release_before_works_on(
+    empty_database_url, run, next_release, monkeypatch
+):
+    """The migration is written as the manual says, and applied to a database with rows in each table."""
+    url, first = empty_database_url, schema.head()
     manage.upgrade(url)
-    monkeypatch.setattr(schema, "revisions", lambda: [*REVISIONS[-2::-1], None])
-    with pytest.raises(manage.ManageError, match="of a newer release"):
-        manage.state(url)
+    store = Store.from_url(url)
+    made = store.create(world.deletion(), TASKS, Event("deletion.accepted", "before"))
+    fill(store.database.engine)
+    before, loaded = rows(store.database.engine), store.load(made.id)
+    assert set(before) == set(tables.metadata.tables) and all(before.values())
+
+    with monkeypatch.context() as patch:
+        next_release(patch)
+        assert "check it before you use it" in run(url, "revision", "-m", "Moods")
+        following = schema.head()
+        assert following != first
+        assert run(url, "upgrade") == f"upgraded from {first} to {following}\n"
+        assert run(url, "check") == f"{following} (head), no differences\n"
+
+    assert rows(store.database.engine) == before
+    assert store.load(made.id)[:2] == loaded[:2]
+    new = store.create(world.deletion(id="new", project_id="other"), TASKS, Event("deletion.accepted", "after"))
+    assert store.save(new, new).version > new.version
+    with store.database.engine.connect() as connection:
+        assert set(connection.scalars(sa.text("SELECT mood FROM deletions"))) == {"calm"}
+    store.close()
+    with pytest.raises(manage.ManageError, match="of a newer release"):  # it would not start again
+        schema.state(url)
+
+
+def fill(engine):
+    """Insert a row into each table."""
+    with engine.begin() as connection:
+        for table in tables.metadata.sorted_tables:
+            given = (column for column in table.c if column is not table.autoincrement_column)
+            connection.execute(table.insert(), [{column.name: value(column.type) for column in given}])
+
+
+def value(type_):
+    return next(found for kind in type(type_).__mro__ for of, found in VALUES.items() if of is kind)
+
+
+def rows(engine):
+    """Return what is in each table, as this release reads it."""
+    with engine.connect() as connection:
+        found = {name: connection.execute(sa.select(table)).all() for name, table in tables.metadata.tables.items()}
+    return {name: sorted(map(repr, read)) for name, read in found.items()}
 
 
 def mutable():

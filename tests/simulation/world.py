@@ -117,13 +117,9 @@ class World:
             for thing in things:
                 service, type_ = thing.type.split(".")
                 row = {"resource_id": thing.id, "name": "", "reason": Reason.PRESENT, "message": "", "blocked_by": []}
-                row |= {
-                    "deletion_id": PLAN,
-                    "step_id": step.id,
-                    "region": thing.region,
-                    "service": service,
-                    "type": type_,
-                }
+                row |= {"abandoned": False, "owner": "", "remedy": "", "announced": False}
+                row |= {"deletion_id": PLAN, "step_id": step.id, "region": thing.region}
+                row |= {"service": service, "type": type_}
                 execute(tables.leftovers.insert(), [row])
         return frozenset(t.id for t in things)
 

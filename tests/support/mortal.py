@@ -65,7 +65,7 @@ class Fuse:
         def execute(connection: sa.Connection, cursor: object, statement: str, *_: object) -> None:
             verb, *rest = statement.split(maxsplit=2)
             # The rate limiter writes its rate limits whenever a call needs a permit; no deletion depends on them.
-            if verb in ("INSERT", "UPDATE", "DELETE") and "account" not in statement.split("(")[0]:
+            if verb in ("INSERT", "UPDATE", "DELETE") and "rate_limit" not in statement.split("(")[0]:
                 connection.info["wrote"] = " ".join([verb, *rest[: 1 if verb == "UPDATE" else 2]]).split("(")[0]
 
         @sa.event.listens_for(store.database.engine, "commit")

@@ -75,6 +75,7 @@ def parts(store, record, undone=None, abandoned=None):
         if abandoned is not None:
             words = dict.fromkeys(("region", "service", "type", "resource_id", "name", "reason", "message"), "x")
             row = {"deletion_id": record.id, "step_id": steps[0].id, "blocked_by": [], "abandoned": abandoned}
+            row |= {"owner": "", "remedy": "", "announced": False}
             c.execute(t.leftovers.insert().values(**words, **row))
 
 

@@ -10,7 +10,7 @@ from cleanup_orchestrator.cmd import manage, schema
 def test_the_revisions_are_those_of_alembic_in_its_order():
     found = [script.revision for script in ScriptDirectory.from_config(manage._alembic()).walk_revisions()]
     assert schema.revisions() == [*found, None]
-    assert len(found) > 10
+    assert found
 
 
 @pytest.fixture
