@@ -24,16 +24,16 @@ LOG = log.getLogger(__name__)
 class EngineCaster(Protocol):
     """The messages of the API to engines and workers (``rpc.Caster``)."""
 
-    def deletion(self, deletion_id: str) -> None:
+    def decide(self, id_: str) -> None:
         """Have an engine process a deletion."""
 
-    def force(self, deletion_id: str) -> Mapping[str, str] | None:
+    def force(self, id_: str) -> Mapping[str, str] | None:
         """Ask a worker which resource types may be forced.
 
         :returns: for each type, the reason why it cannot be forced now, or an empty text; ``None``: no worker answers
         """
 
-    def orphan_scan(self, scan_id: str) -> None:
+    def orphan_scan(self, id_: str) -> None:
         """Have an engine process an orphan scan."""
 
 

@@ -136,7 +136,7 @@ class DeletionHandlers:
         return {"deletion": Blocking(self._context, req.context).added(d, shown)}
 
     def _cast(self, deletion_id: str) -> None:
-        tell_engine(self._context.engine.deletion, deletion_id)
+        tell_engine(self._context.engine.decide, deletion_id)
 
 
 class SingleDeletion(DeletionHandlers):

@@ -92,4 +92,4 @@ class Liens(Expiring[Lien]):
         Workers do not depend on this: they check the liens before each delete.
         """
         if live := self._context.store.live(lien.project_id):
-            tell_engine(self._context.engine.deletion, live.id)
+            tell_engine(self._context.engine.decide, live.id)

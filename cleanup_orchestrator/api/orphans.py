@@ -217,7 +217,7 @@ class OrphanScans:
         except storage.AlreadyUnderWay as other:
             record = _same_deletion(other.existing, record)
         our_log.about(record.id, project_id)
-        tell_engine(self._context.engine.deletion, record.id)
+        tell_engine(self._context.engine.decide, record.id)
         href = f"{req.application_url}/v1/deletions/{record.id}"
         resp.status = 202
         resp.headers["Location"] = href

@@ -186,7 +186,7 @@ class Engine:
         self.name, self.store, self.bus, self.rules = name, store, bus, rules(conf)
         self._conf = conf
         self._tick = float(conf.engine.tick)
-        self.alarms = Alarms(bus.deletion)
+        self.alarms = Alarms(bus.decide)
         self._lock = threading.Lock()
         self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
 
@@ -243,16 +243,13 @@ class Engine:
                 if step.id in running:
                     metrics.TAKEOVERS.labels(str(step.kind)).inc()
             for batch in applied.casts:
-                if len(batch) == 1:
-                    self.bus.step(*batch)
-                else:
-                    self.bus.step_batch(batch)
+                self.bus.steps(batch)
             ended = applied.deletion.status not in LIVE
             if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):
-                self.bus.deletion(deletion.parent_deletion_id)
+                self.bus.decide(deletion.parent_deletion_id)
             if _gives_place(deletion, applied.deletion):
                 for next_id in self.store.next_ones(self.rules.deletions_at_once, _NEXT):
-                    self.bus.deletion(next_id)
+                    self.bus.decide(next_id)
             if not applied.changed:
                 self._set_alarm(applied.deletion, decided.now)
                 return

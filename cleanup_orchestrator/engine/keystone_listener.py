@@ -153,7 +153,7 @@ class Listener:
 
         if self._store.decide(deletion.id, decision):
             LOG.warning("deletion %s: %s", deletion.id, why)
-            self._bus.deletion(deletion.id)
+            self._bus.decide(deletion.id)
 
     def deleted(self, project_id: str, user_id: str) -> Deletion | None:
         """Record a project that Keystone says is deleted; return the record.
@@ -164,7 +164,7 @@ class Listener:
         :raises Exception: the store or Keystone does not answer
         """
         if live := self._store.live(project_id):
-            self._bus.deletion(live.id)
+            self._bus.decide(live.id)
             return None
         before = self._store.list(Page(1), project_id=project_id)
         latest = before[0] if before else None
@@ -188,10 +188,10 @@ class Listener:
         try:
             self._store.create(record, TASKS, event)
         except AlreadyUnderWay as other:  # two notifications at the same moment
-            self._bus.deletion(other.existing.id)
+            self._bus.decide(other.existing.id)
             return None
         LOG.info("%s: %s", event.type, event.message)
-        self._bus.deletion(record.id)
+        self._bus.decide(record.id)
         return record
 
     def _projects(self) -> Projects:

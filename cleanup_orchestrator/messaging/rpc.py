@@ -37,34 +37,16 @@ from cleanup_orchestrator.monitoring import metrics  # noqa: E402
 
 LOG = log.getLogger(__name__)
 
-#: Method: the version of the interface that introduced it. A cast names this version instead of the newest one, so that
-#: a process of an older release accepts every method that it has. It drops others with a log line, and the tick does
-#: the work later. Within a major version a method is neither changed nor removed; a new method replaces it.
-METHODS = {
-    "deletion": "1.0",
-    "step": "1.0",
-    "force": "1.1",
-    "orphan_scan": "1.1",
-    "orphan_scan_part": "1.1",
-    "step_batch": "1.2",
-}
+#: The version of the interface. Within a major version a method is neither changed nor removed. A release that adds a
+#: method increases the minor version, and the casts of that method alone name it: so a process of the release before
+#: accepts every method that it has. It drops others with a log line, and the tick does the work later.
+VERSION = "1.0"
 
-#: Method: its arguments.
-_ARGUMENTS = {
-    "deletion": {"deletion_id"},
-    "step": {"step_id"},
-    "force": {"deletion_id"},
-    "orphan_scan": {"scan_id"},
-    "orphan_scan_part": {"part_id"},
-    "step_batch": {"step_ids"},
-}
-#: Arguments that are lists of ids. All others are ids.
-_LISTS = frozenset({"step_ids"})
+#: Method: its argument, an id or a list of ids.
+METHODS = {"decide": "id", "steps": "ids", "force": "id", "orphan_scan": "id", "orphan_scan_part": "id"}
+
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
-
-#: The version that this release serves: the newest of the above.
-VERSION = "1.2"
 
 #: Seconds of the first wait for the next message; oslo.messaging doubles it up to five seconds until one arrives.
 _POLL = 0.1
@@ -100,25 +82,22 @@ class Bus(Protocol):
     Delivery is neither guaranteed nor needed.
     """
 
-    def deletion(self, deletion_id: str) -> None:
+    def decide(self, id_: str) -> None:
         """Tell an engine to decide on a deletion."""
 
-    def step(self, step_id: str) -> None:
-        """Tell a worker to claim a step."""
+    def steps(self, ids: Sequence[str]) -> None:
+        """Tell a worker to claim steps, one after the other."""
 
-    def step_batch(self, step_ids: Sequence[str]) -> None:
-        """Tell a worker to claim the steps of a batch, one after the other."""
-
-    def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Ask a worker for which types force may be used; see ``Worker.force``.
+    def force(self, id_: str) -> Mapping[str, str] | None:
+        """Ask a worker for which types force may be used for a deletion; see ``Worker.force``.
 
         ``None``: there was no answer.
         """
 
-    def orphan_scan(self, scan_id: str) -> None:
+    def orphan_scan(self, id_: str) -> None:
         """Tell an engine to decide on an orphan scan."""
 
-    def orphan_scan_part(self, part_id: str) -> None:
+    def orphan_scan_part(self, id_: str) -> None:
         """Tell a worker to claim a part of an orphan scan."""
 
 
@@ -133,46 +112,41 @@ class Caster:
             for part in ("engine", "worker")
         )
 
-    def deletion(self, deletion_id: str) -> None:
+    def decide(self, id_: str) -> None:
         """Cast. If the broker is down, the tick finds the record later."""
-        self._cast(self._engine, "deletion", deletion_id=deletion_id)
+        self._cast(self._engine, "decide", id_)
 
-    def step(self, step_id: str) -> None:
-        """Cast; see :meth:`deletion`."""
-        self._cast(self._worker, "step", step_id=step_id)
+    def steps(self, ids: Sequence[str]) -> None:
+        """Cast; see :meth:`decide`."""
+        self._cast(self._worker, "steps", list(ids))
 
-    def step_batch(self, step_ids: Sequence[str]) -> None:
-        """Cast; see :meth:`deletion`. A worker of an older release drops it, and the tick casts each step alone."""
-        self._cast(self._worker, "step_batch", step_ids=list(step_ids))
-
-    def force(self, deletion_id: str) -> Mapping[str, str] | None:
+    def force(self, id_: str) -> Mapping[str, str] | None:
         """Call a worker and wait for the answer.
 
         This is the only call: it changes nothing, and a user waits for it.
         """
-        client = self._worker.prepare(version=METHODS["force"], timeout=_ANSWER)
         try:
-            answer = client.call({}, "force", deletion_id=deletion_id)
+            answer = self._worker.prepare(timeout=_ANSWER).call({}, "force", id=id_)
         except Exception as error:  # any error of the driver or of the worker
-            LOG.warning("call force %s failed: %s: %s", deletion_id, type(error).__name__, error)
+            LOG.warning("call force %s failed: %s: %s", id_, type(error).__name__, error)
             return None
-        return answer if isinstance(answer, Mapping) else None  # a worker of an older release returns None
+        return answer if isinstance(answer, Mapping) else None  # a worker that drops the message returns None
 
-    def orphan_scan(self, scan_id: str) -> None:
-        """Cast; see :meth:`deletion`."""
-        self._cast(self._engine, "orphan_scan", scan_id=scan_id)
+    def orphan_scan(self, id_: str) -> None:
+        """Cast; see :meth:`decide`."""
+        self._cast(self._engine, "orphan_scan", id_)
 
-    def orphan_scan_part(self, part_id: str) -> None:
-        """Cast; see :meth:`deletion`."""
-        self._cast(self._worker, "orphan_scan_part", part_id=part_id)
+    def orphan_scan_part(self, id_: str) -> None:
+        """Cast; see :meth:`decide`."""
+        self._cast(self._worker, "orphan_scan_part", id_)
 
     @staticmethod
-    def _cast(client: Any, method: str, **ids: str | list[str]) -> None:
+    def _cast(client: Any, method: str, given: str | list[str]) -> None:
         try:
-            client.prepare(version=METHODS[method]).cast({}, method, **ids)
+            client.cast({}, method, **{METHODS[method]: given})
         except Exception as error:  # any error of the driver: the tick finds the record
             metrics.CASTS_FAILED.inc()
-            LOG.warning("cast %s %s failed, the next tick finds the record: %s", method, ids, error)
+            LOG.warning("cast %s %s failed, the next tick finds the record: %s", method, given, error)
 
 
 def _ignore(_id: str) -> None:
@@ -187,13 +161,13 @@ class EngineEndpoint:
     def __init__(self, handle: Callable[[str], None], scan: Callable[[str], None] = _ignore) -> None:
         self._handle, self._scan = handle, scan
 
-    def deletion(self, context: dict[str, Any], deletion_id: str) -> None:
+    def decide(self, context: dict[str, Any], id: str) -> None:
         """Decide on a deletion."""
-        self._handle(deletion_id)
+        self._handle(id)
 
-    def orphan_scan(self, context: dict[str, Any], scan_id: str) -> None:
+    def orphan_scan(self, context: dict[str, Any], id: str) -> None:
         """Decide on an orphan scan."""
-        self._scan(scan_id)
+        self._scan(id)
 
 
 class WorkerEndpoint:
@@ -209,27 +183,23 @@ class WorkerEndpoint:
     ) -> None:
         """Create it.
 
-        :param handle: does one step, or several one after the other, given their ids
+        :param handle: does steps one after the other, given their ids
         :param force: see :meth:`Bus.force`
         :param scan_part: does a part of an orphan scan
         """
         self._handle, self._force, self._scan_part = handle, force, scan_part
 
-    def force(self, context: dict[str, Any], deletion_id: str) -> Mapping[str, str]:
+    def force(self, context: dict[str, Any], id: str) -> Mapping[str, str]:
         """Return for which types force may be used."""
-        return self._force(deletion_id)
+        return self._force(id)
 
-    def step(self, context: dict[str, Any], step_id: str) -> None:
-        """Claim a step."""
-        self._handle(step_id)
+    def steps(self, context: dict[str, Any], ids: list[str]) -> None:
+        """Claim steps, one after the other."""
+        self._handle(*ids)
 
-    def step_batch(self, context: dict[str, Any], step_ids: list[str]) -> None:
-        """Claim the steps of a batch, one after the other."""
-        self._handle(*step_ids)
-
-    def orphan_scan_part(self, context: dict[str, Any], part_id: str) -> None:
+    def orphan_scan_part(self, context: dict[str, Any], id: str) -> None:
         """Claim a part of an orphan scan."""
-        self._scan_part(part_id)
+        self._scan_part(id)
 
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
@@ -334,7 +304,7 @@ class _Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # oslo.m
             LOG.warning("dropped an invalid message: %s", why)
             return None
         try:
-            if (method := incoming.message["method"]) not in _ARGUMENTS:  # an endpoint has other attributes
+            if (method := incoming.message["method"]) not in METHODS:  # an endpoint has other attributes
                 raise oslo_messaging.NoSuchMethod(method)
             return super().dispatch(incoming)
         except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
@@ -356,12 +326,12 @@ def _invalid(message: Any) -> str:
         return "its version is none"
     if not isinstance(arguments, Mapping):
         return "its arguments are no object"
-    if method not in _ARGUMENTS or version.partition(".")[0] != VERSION.partition(".")[0]:
+    if method not in METHODS or version.partition(".")[0] != VERSION.partition(".")[0]:
         return ""  # of another release: the caller reports it
-    if set(arguments) != _ARGUMENTS[method]:
-        return f"{method} has other arguments than {', '.join(_ARGUMENTS[method])}"
-    for name, value in arguments.items():
-        ids = value if name in _LISTS else [value]
-        if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) and _ID.fullmatch(id_) for id_ in ids):
-            return f"{method} has no id"
+    name = METHODS[method]
+    if set(arguments) != {name}:
+        return f"{method} has other arguments than {name}"
+    ids = arguments[name] if name == "ids" else [arguments[name]]
+    if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) and _ID.fullmatch(id_) for id_ in ids):
+        return f"{method} has no id"
     return ""

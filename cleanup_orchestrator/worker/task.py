@@ -68,11 +68,11 @@ class StepTask(LeasedTask):
     def requeue(self) -> None:
         """Count the released step and cast it to the workers."""
         metrics.STEPS.labels(str(self.step.kind), "released").inc()
-        self.worker.bus.step(self.step.id)
+        self.worker.bus.steps([self.step.id])
 
     def announce(self) -> None:
         """Tell the engines that the deletion has a new result."""
-        self.worker.bus.deletion(self.deletion.id)
+        self.worker.bus.decide(self.deletion.id)
 
     def carry_out(self) -> None:
         """Do the step, unless a thread hangs that makes it wait."""

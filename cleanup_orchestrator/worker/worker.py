@@ -119,7 +119,7 @@ class Worker(LeasedWorker[StepTask]):
 
     def pass_on(self, work_id: str) -> None:
         """Cast a step to another worker."""
-        self.context.bus.step(work_id)
+        self.context.bus.steps([work_id])
 
     def release_claims(self, patience: float) -> None:
         """Give every step under way back to the queue, because the process ends.

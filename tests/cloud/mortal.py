@@ -25,7 +25,7 @@ def run(what: str, config: pathlib.Path, deletion_id: str, die_before: int = 0) 
 
 
 def _parts(config: pathlib.Path, fuse: mortal.Fuse) -> tuple[Store, Engine, Worker]:
-    silent_bus = types.SimpleNamespace(step=lambda _: None, step_batch=lambda _: None, deletion=lambda _: None)
+    silent_bus = types.SimpleNamespace(steps=lambda _: None, decide=lambda _: None)
     parts = mortal.parts(config, fuse, silent_bus)
     parts.bus = silent_bus  # other tests check the messages
     return parts.store, parts.engine(), parts.worker()

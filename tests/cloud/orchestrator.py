@@ -94,7 +94,7 @@ class Orchestrator:
         about = {"id": str(uuid.uuid4()), "project_id": project_id, "project_name": "?", "domain_id": "default"}
         record = accepted(**about, mode=mode, dry_run=dry_run, **values)
         self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
-        self.parts.bus.deletion(record.id)
+        self.parts.bus.decide(record.id)
         return record.id
 
     def run(self, project_id: str, mode: Mode, *statuses: Status) -> str:
@@ -123,7 +123,7 @@ class Orchestrator:
 
     def cancel(self, deletion_id: str) -> None:
         cancel(self.store, deletion_id)
-        self.parts.bus.deletion(deletion_id)
+        self.parts.bus.decide(deletion_id)
 
     def step(self, deletion_id: str, name: str):
         return next(s for s in self.store.steps(deletion_id) if s.name == name)

@@ -121,7 +121,7 @@ def test_an_adoption_deletes_them_though_the_secrets_cannot_be_listed(
         origin=Origin.ADOPTED,
     )
     orchestrator.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
-    orchestrator.parts.bus.deletion(record.id)
+    orchestrator.parts.bus.decide(record.id)
     ended = orchestrator.wait(record.id, Status.LEFTOVERS)
     assert (ended.reason, "key-manager.secret" in ended.message) == ("project_gone", True)
     assert "identity.credential" not in ended.message

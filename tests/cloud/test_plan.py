@@ -65,7 +65,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     bound = {"plan_id": plan_id, "plan_hash": plans.hash_of(steps)}
     wanted = accepted(id="bound", mode=Mode.CASCADE, dry_run=False, **about, **bound)
     orchestrator.store.create(wanted, TASKS, Event("deletion.accepted", "a test asks for it"))
-    orchestrator.parts.bus.deletion("bound")
+    orchestrator.parts.bus.decide("bound")
     ended = orchestrator.wait("bound", Status.LEFTOVERS, seconds=600)
 
     assert ended.reason == "unplanned"

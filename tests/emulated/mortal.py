@@ -121,9 +121,9 @@ class _Turns:
 
     def __init__(self, config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str]) -> None:
         self.messages: collections.deque[tuple[str, tuple[str, ...]]] = collections.deque()
-        names = ("step", "deletion", "orphan_scan", "orphan_scan_part")
+        names = ("decide", "orphan_scan", "orphan_scan_part")
         bus = types.SimpleNamespace(**{name: functools.partial(self._send, name) for name in names})
-        bus.step_batch = lambda step_ids: self._send("step", *step_ids)
+        bus.steps = lambda step_ids: self._send("steps", *step_ids)
         parts = mortal.parts(config, fuse, bus, answers=True)
         _ = parts.coverage  # made of all plugins: a service without a wanted type counts as covered
         parts.registry = few(parts.registry, wanted)
@@ -131,8 +131,8 @@ class _Turns:
         self._path = str(self.store.database.engine.url.database)
         self._scans = engine_scans.Scans(parts.conf, self.store, parts.bus)
         self._handlers: dict[str, Callable[..., None]] = {
-            "step": self.worker.handle,
-            "deletion": parts.engine().handle,
+            "steps": self.worker.handle,
+            "decide": parts.engine().handle,
             "orphan_scan": self._scans.handle,
             "orphan_scan_part": scanning.Scanner(self.worker.context).handle,
         }
@@ -158,7 +158,7 @@ class _Turns:
         if wait > 0:
             self.age(wait + MARGIN)
         for due in self.store.due(limit=1):
-            self._handlers["deletion"](due)
+            self._handlers["decide"](due)
         self._scans.tick()
 
 

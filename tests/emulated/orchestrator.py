@@ -76,7 +76,7 @@ class Orchestrator:
             str(uuid.uuid4()), project_id, "?", "default", mode, dry_run, Status.ACCEPTED, now, now, now, now, now
         )
         self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
-        self.parts.bus.deletion(record.id)
+        self.parts.bus.decide(record.id)
         return record.id
 
     def wait(self, deletion_ids: Iterable[str], seconds: float = 300) -> dict[str, Status]:

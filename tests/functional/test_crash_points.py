@@ -413,7 +413,7 @@ class Lien(Way):
 
     options = {"protection": {"lien_types": "image.image"}, "service_image": {"delete_shared_images": "false"}}
     stages = (Stage("on_hold"), Stage(first="unshare"))
-    points = (Point("bus: deletion", 8),)  # the lien is on record, and no engine knows
+    points = (Point("bus: decide", 8),)  # the lien is on record, and no engine knows
 
     def furnish(self, project):
         super().furnish(project)

@@ -31,7 +31,7 @@ def ask(orchestrator, project_id, domain_id, user_id, mode=Mode.CASCADE, dry_run
         dry_run=dry_run,
     )
     orchestrator.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
-    orchestrator.parts.bus.deletion(record.id)
+    orchestrator.parts.bus.decide(record.id)
     return record.id
 
 

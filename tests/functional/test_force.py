@@ -91,7 +91,7 @@ def force(orchestrator, deletion_id, types):
         return dataclasses.replace(d, forced=asked)
 
     change(store, deletion_id, forced, [Event("deletion.forced", "x")])
-    orchestrator.parts.bus.deletion(deletion_id)
+    orchestrator.parts.bus.decide(deletion_id)
 
 
 def left(emulated, project_id):
@@ -190,7 +190,7 @@ def test_a_cancel_under_force_gives_the_project_back(emulated, images, orchestra
     force(orchestrator, deletion_id, [IMAGE])
     wait("force is used", lambda: images.forced, LONG)
     cancel(orchestrator.store, deletion_id)
-    orchestrator.parts.bus.deletion(deletion_id)
+    orchestrator.parts.bus.decide(deletion_id)
     assert orchestrator.wait([deletion_id]) == {deletion_id: Status.CANCELLED}
     record = orchestrator.store.get(deletion_id)
     assert record.forced is None and not record.has_changes
@@ -274,7 +274,7 @@ def test_a_decision_on_the_use_of_one_resource_deletes_it_and_no_other(emulated,
             return dataclasses.replace(d, forced=asked, retry_now_at=now)
 
         change(orchestrator.store, deletion_id, decided, [Event("deletion.forced", "x")])
-        orchestrator.parts.bus.deletion(deletion_id)
+        orchestrator.parts.bus.decide(deletion_id)
         wait("the image is deleted", lambda: chosen not in left(emulated, project), LONG)
         assert left(emulated, project) == before - {chosen}
         assert left(emulated, bystander) == theirs

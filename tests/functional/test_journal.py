@@ -38,7 +38,7 @@ def test_each_line_says_something_new_and_who_did_it(orchestrator, emulated):
     deletion_id = orchestrator.request(emulated.projects[0])
     wait_until_tried(orchestrator, deletion_id, IMAGE, 5)
     cancel(orchestrator.store, deletion_id)
-    orchestrator.parts.bus.deletion(deletion_id)
+    orchestrator.parts.bus.decide(deletion_id)
     wait("it is cancelled", lambda: orchestrator.store.get(deletion_id).status is Status.CANCELLED, LONG)
     events = [row.event for row in orchestrator.store.events(deletion_id, 1000)]
     lines = collections.Counter((e.type, e.message) for e in events if e.type.startswith(("resource.", "step.sur")))

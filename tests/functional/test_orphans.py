@@ -246,7 +246,7 @@ def adopt(running, project_id, dry_run=False):
         dry_run=dry_run, origin=Origin.ADOPTED,
     )  # fmt: skip
     running.store.create(record, TASKS, Event("deletion.adopted", "a test asks for it"))
-    running.parts.bus.deletion(record.id)
+    running.parts.bus.decide(record.id)
     return record.id
 
 

@@ -79,7 +79,7 @@ def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_remov
         assert made.store.get(id_).status is Status.INVENTORY
         assert touched(emulated) == [] and owned(emulated) == before
         made.store.remove_lien(lien.id, "admin")
-        made.parts.bus.deletion(id_)
+        made.parts.bus.decide(id_)
         wait("all but the image is gone", lambda: owned(emulated) == {image.id}, LONG)
         assert image.id in image.table.rows, "what others use is never deleted, with a lien or without"
         assert liens(made, in_force=True) == [] and told(made, id_) == ["lien.raised"]

@@ -19,37 +19,37 @@ __all__ = ["served"]
 
 #: The defect, and the message.
 ENVELOPES = {
-    "no method": {"args": {"deletion_id": "x"}},
-    "a method that is no text": {"method": 5, "args": {"deletion_id": "x"}},
-    "a method that is a list": {"method": ["deletion"], "args": {}},
-    "a method with a line break": {"method": "deletion\nERROR forged", "args": {}},
-    "an inner method": {"method": "_handle", "args": {"deletion_id": "x"}},
+    "no method": {"args": {"id": "x"}},
+    "a method that is no text": {"method": 5, "args": {"id": "x"}},
+    "a method that is a list": {"method": ["decide"], "args": {}},
+    "a method with a line break": {"method": "decide\nERROR forged", "args": {}},
+    "an inner method": {"method": "_handle", "args": {"id": "x"}},
     "an attribute": {"method": "target", "args": {}},
     "a method of Python's": {"method": "__init__", "args": {"handle": "x"}},
     "an unknown method": {"method": "nonsense", "args": {}},
-    "no arguments": {"method": "deletion"},
-    "arguments that are a list": {"method": "deletion", "args": ["x"]},
-    "arguments that are none": {"method": "deletion", "args": None},
-    "an argument too few": {"method": "deletion", "args": {}},
-    "an argument too many": {"method": "deletion", "args": {"deletion_id": "x", "force": True}},
-    "another argument": {"method": "deletion", "args": {"step_id": "x"}},
-    "an id that is a number": {"method": "deletion", "args": {"deletion_id": 5}},
-    "an id that is none": {"method": "deletion", "args": {"deletion_id": None}},
-    "an id that is a list": {"method": "deletion", "args": {"deletion_id": ["x"]}},
-    "an id that is an object": {"method": "deletion", "args": {"deletion_id": {"$ne": ""}}},
-    "a list of no ids": {"method": "step_batch", "args": {"step_ids": []}},
-    "a list with a number": {"method": "step_batch", "args": {"step_ids": ["x", 5]}},
-    "a list with a list": {"method": "step_batch", "args": {"step_ids": [["x"]]}},
-    "an id instead of a list": {"method": "step_batch", "args": {"step_ids": "xyz"}},
-    "an empty id": {"method": "deletion", "args": {"deletion_id": ""}},
-    "an id with a line break": {"method": "deletion", "args": {"deletion_id": "x\nERROR forged"}},
-    "an id with a NUL": {"method": "deletion", "args": {"deletion_id": "x\0"}},
-    "an id of a megabyte": {"method": "deletion", "args": {"deletion_id": "x" * 1_000_000}},
-    "an id of SQL": {"method": "deletion", "args": {"deletion_id": "' OR 1=1 --"}},
-    "a version that is none": {"method": "deletion", "args": {"deletion_id": "x"}, "version": "latest"},
-    "a version that is a number": {"method": "deletion", "args": {"deletion_id": "x"}, "version": 1},
-    "a version of ages to come": {"method": "deletion", "args": {"deletion_id": "x"}, "version": "99.0"},
-    "another namespace": {"method": "deletion", "args": {"deletion_id": "x"}, "namespace": "other"},
+    "no arguments": {"method": "decide"},
+    "arguments that are a list": {"method": "decide", "args": ["x"]},
+    "arguments that are none": {"method": "decide", "args": None},
+    "an argument too few": {"method": "decide", "args": {}},
+    "an argument too many": {"method": "decide", "args": {"id": "x", "force": True}},
+    "another argument": {"method": "decide", "args": {"ids": ["x"]}},
+    "an id that is a number": {"method": "decide", "args": {"id": 5}},
+    "an id that is none": {"method": "decide", "args": {"id": None}},
+    "an id that is a list": {"method": "decide", "args": {"id": ["x"]}},
+    "an id that is an object": {"method": "decide", "args": {"id": {"$ne": ""}}},
+    "a list of no ids": {"method": "steps", "args": {"ids": []}},
+    "a list with a number": {"method": "steps", "args": {"ids": ["x", 5]}},
+    "a list with a list": {"method": "steps", "args": {"ids": [["x"]]}},
+    "an id instead of a list": {"method": "steps", "args": {"ids": "xyz"}},
+    "an empty id": {"method": "decide", "args": {"id": ""}},
+    "an id with a line break": {"method": "decide", "args": {"id": "x\nERROR forged"}},
+    "an id with a NUL": {"method": "decide", "args": {"id": "x\0"}},
+    "an id of a megabyte": {"method": "decide", "args": {"id": "x" * 1_000_000}},
+    "an id of SQL": {"method": "decide", "args": {"id": "' OR 1=1 --"}},
+    "a version that is none": {"method": "decide", "args": {"id": "x"}, "version": "latest"},
+    "a version that is a number": {"method": "decide", "args": {"id": "x"}, "version": 1},
+    "a version of ages to come": {"method": "decide", "args": {"id": "x"}, "version": "99.0"},
+    "another namespace": {"method": "decide", "args": {"id": "x"}, "namespace": "other"},
 }
 
 
@@ -74,10 +74,10 @@ def test_a_message_that_makes_no_sense_is_dropped_with_one_line(what, caplog):
 
 def test_over_the_bus_too_and_the_next_one_is_taken(served, caplog):
     client = served.client(rpc.VERSION)
-    casts = [("nonsense", {}), ("deletion", {}), ("deletion", {"deletion_id": 5}), ("deletion", {"other": "x"})]
+    casts = [("nonsense", {}), ("decide", {}), ("decide", {"id": 5}), ("decide", {"other": "x"})]
     for method, arguments in casts:
         client.cast({}, method, **arguments)
-    rpc.Caster(served.transport).deletion("d")
+    rpc.Caster(served.transport).decide("d")
     assert served.heard.get(timeout=60) == "d"
     assert served.heard.empty()
     lines = [r for r in warnings(caplog) if r.name == rpc.__name__]
@@ -112,16 +112,16 @@ def test_what_is_no_message_at_all_is_dropped_and_the_next_one_is_taken(served, 
             channel.basic_publish(message, exchange="", routing_key=topic)
         envelope = {
             "oslo.version": "2.0",
-            "oslo.message": json.dumps({"method": "deletion", "args": {"deletion_id": 5}}),
+            "oslo.message": json.dumps({"method": "decide", "args": {"id": 5}}),
         }
         message = channel.prepare_message(
             json.dumps(envelope).encode(), content_type="application/json", content_encoding="utf-8"
         )
         channel.basic_publish(message, exchange="", routing_key=topic)
-    rpc.Caster(served.transport).deletion("d")
+    rpc.Caster(served.transport).decide("d")
     assert served.heard.get(timeout=60) == "d"
     assert served.heard.empty()
-    rpc.Caster(served.transport).deletion("e")
+    rpc.Caster(served.transport).decide("e")
     assert served.heard.get(timeout=60) == "e"
 
 

@@ -98,7 +98,7 @@ def halted(made, id_):
 
 def restore(made, id_):
     cancel(made.store, id_, "restore")
-    made.parts.bus.deletion(id_)
+    made.parts.bus.decide(id_)
     assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
     assert not made.store.get(id_).has_changes
 
@@ -162,7 +162,7 @@ def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
         wait("it says so", lambda: (c := condition(made, id_)) and c.reason == "on_hold", LONG)
         assert len(networks.log) == 1, "and no other one"
         made.store.set_brake(Brake(False))
-        made.parts.bus.deletion(id_)
+        made.parts.bus.decide(id_)
         wait("it is stopped", lambda: halted(made, id_), LONG)
         assert not any(states(running))
         restore(made, id_)
@@ -210,7 +210,7 @@ def test_a_server_that_does_not_start_is_named_and_the_project_is_restored(emula
 
         object.__setattr__(network.halt, "start", fails)
         cancel(made.store, id_, "restore")
-        made.parts.bus.deletion(id_)
+        made.parts.bus.decide(id_)
         wait("it is named", lambda: running[0].id in str(made.blockers(id_)), LONG)
         assert states(running) == [False, True, True, False]
         left = made.store.changes(id_)

@@ -564,7 +564,7 @@ MUTATIONS = (
         "The parent is not told that a child has ended",
         ENGINE,
         "            if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):\n"
-        "                self.bus.deletion(deletion.parent_deletion_id)\n",
+        "                self.bus.decide(deletion.parent_deletion_id)\n",
         "",
         tests("engine/deletions"),
     ),

@@ -23,14 +23,11 @@ class Bus:
         self._bags: dict[str, list[tuple[float, Message]]] = {"engine": [], "worker": []}
         self.worker: Worker | None = None  #: answers the questions of the API to the workers
 
-    def deletion(self, deletion_id: str) -> None:
-        self._cast("engine", "deletion", deletion_id)
+    def decide(self, deletion_id: str) -> None:
+        self._cast("engine", "decide", deletion_id)
 
-    def step(self, step_id: str) -> None:
-        self._cast("worker", "step", step_id)
-
-    def step_batch(self, step_ids: Sequence[str]) -> None:
-        self._cast("worker", "step_batch", *step_ids)
+    def steps(self, step_ids: Sequence[str]) -> None:
+        self._cast("worker", "steps", *step_ids)
 
     def orphan_scan(self, scan_id: str) -> None:
         self._cast("engine", "orphan_scan", scan_id)

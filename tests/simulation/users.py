@@ -210,7 +210,7 @@ class Users:
             made = self._store.create(deletion, TASKS, Event("deletion.accepted", "a user asks"))
         except storage.AlreadyUnderWay as under_way:
             made = under_way.existing
-        self._bus.deletion(made.id)
+        self._bus.decide(made.id)
 
     def _cancel(self, deletion_id: str) -> None:
         self._call(self._actions.cancel, deletion_id)
@@ -268,7 +268,7 @@ class Users:
                 self._store.remove_lien(lien.id, "admin")
         for project_id in projects:
             if deletion_id := self._promises.latest(project_id):
-                self._bus.deletion(deletion_id)
+                self._bus.decide(deletion_id)
 
     def _brake(self) -> None:
         self._store.set_brake(Brake(True, "something is wrong"))

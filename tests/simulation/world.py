@@ -185,7 +185,7 @@ class World:
             )
             listener = Listener(self.store, SimulatedClouds(self.cloud), self.bus)  # type: ignore[arg-type]
             heard = functools.partial(self._heard, listener)
-            handle = {"deletion": engine.handle, "orphan_scan": scans.handle, "notification": heard}
+            handle = {"decide": engine.handle, "orphan_scan": scans.handle, "notification": heard}
             spawn(process, "casts", lambda: self._consume(process, part, handle))
             spawn(process, "tick", lambda: engine.run_ticks(scheduler.Event()))
             if self.plan.orphans:
@@ -197,7 +197,7 @@ class World:
         process.worker, process.scanner = worker, scanner  # type: ignore[attr-defined]
         self.bus.worker = worker
         self._workers = [p for p in self._workers if p.alive] + [process]
-        handle = {"step": worker.handle, "step_batch": worker.handle, "orphan_scan_part": scanner.handle}
+        handle = {"steps": worker.handle, "orphan_scan_part": scanner.handle}
         for n in range(self.plan.threads):
             spawn(process, f"t{n + 1}", lambda: self._consume(process, part, handle))
 

@@ -102,28 +102,24 @@ class _WatchedBus(Bus):
     def __init__(self, bus: Bus, fuse: Fuse) -> None:
         self._bus, self._fuse = bus, fuse
 
-    def deletion(self, deletion_id: str) -> None:
-        self._fuse.effect("bus: deletion")
-        self._bus.deletion(deletion_id)
+    def decide(self, id_: str) -> None:
+        self._fuse.effect("bus: decide")
+        self._bus.decide(id_)
 
-    def step(self, step_id: str) -> None:
-        self._fuse.effect("bus: step")
-        self._bus.step(step_id)
+    def steps(self, ids: Sequence[str]) -> None:
+        self._fuse.effect("bus: steps")
+        self._bus.steps(ids)
 
-    def step_batch(self, step_ids: Sequence[str]) -> None:
-        self._fuse.effect("bus: step_batch")
-        self._bus.step_batch(step_ids)
+    def force(self, id_: str) -> Mapping[str, str] | None:
+        return self._bus.force(id_)
 
-    def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        return self._bus.force(deletion_id)
-
-    def orphan_scan(self, scan_id: str) -> None:
+    def orphan_scan(self, id_: str) -> None:
         self._fuse.effect("bus: orphan_scan")
-        self._bus.orphan_scan(scan_id)
+        self._bus.orphan_scan(id_)
 
-    def orphan_scan_part(self, part_id: str) -> None:
+    def orphan_scan_part(self, id_: str) -> None:
         self._fuse.effect("bus: orphan_scan_part")
-        self._bus.orphan_scan_part(part_id)
+        self._bus.orphan_scan_part(id_)
 
 
 def run(

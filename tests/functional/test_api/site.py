@@ -54,13 +54,13 @@ class Bus:
         self.asked.append(deletion_id)
         return self.forcible
 
-    def deletion(self, deletion_id):
+    def decide(self, deletion_id):
         if self.broken:
             raise ConnectionError("no broker")
         self.casts.append(deletion_id)
 
     def orphan_scan(self, scan_id):
-        self.deletion(scan_id)
+        self.decide(scan_id)
 
 
 @dataclasses.dataclass

@@ -732,9 +732,9 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
         made(store, mode=mode)
         engine = Engine.__new__(Engine)
         engine.name = "an engine"
-        bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
+        bus = types.SimpleNamespace(steps=lambda _: None, decide=lambda _: None)  # every cast is lost
         engine.store, engine.bus, engine.rules = store, bus, rules
-        engine._lock, engine._deciding, engine.alarms = threading.Lock(), {}, Alarms(bus.deletion)
+        engine._lock, engine._deciding, engine.alarms = threading.Lock(), {}, Alarms(bus.decide)
         port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
         zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
         cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))

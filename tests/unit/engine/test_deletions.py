@@ -120,15 +120,12 @@ class Bus:
     """Writes down what is cast; casts of deletions reach the engine, as those of a broker would."""
 
     def __init__(self):
-        self.steps, self.batches, self.deletions, self.engine = [], [], [], None
+        self.batches, self.deletions, self.engine = [], [], None
 
-    def step(self, step_id):
-        self.steps.append(step_id)
-
-    def step_batch(self, step_ids):
+    def steps(self, step_ids):
         self.batches.append(tuple(step_ids))
 
-    def deletion(self, deletion_id):
+    def decide(self, deletion_id):
         self.deletions.append(deletion_id)
         if self.engine is not None:
             self.engine.handle(deletion_id)
@@ -179,7 +176,7 @@ def test_the_parent_is_notified_when_a_child_has_ended(made):
 
 def test_the_parent_is_not_notified_while_a_child_goes_on(made):
     bus = decided(made, One(world.deletion(parent_deletion_id="above"), TASKS))
-    assert (bus.deletions, bus.steps) == ([], ["survey"])
+    assert (bus.deletions, bus.batches) == ([], [("survey",)])
 
 
 def test_the_parent_is_notified_when_a_child_needs_a_person(made):
@@ -222,7 +219,7 @@ def test_a_deletion_that_comes_to_its_verification_lets_another_one_begin(made):
 
 def test_a_decision_that_a_worker_overtook_is_made_anew(made):
     store = One(world.deletion(), TASKS, conflicts=3)
-    assert decided(made, store).steps == ["survey"]
+    assert decided(made, store).batches == [("survey",)]
     assert store.saved == [Status.ACCEPTED]
 
 
@@ -235,16 +232,16 @@ def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_the_heartbeat(
     gone = {"origin": Origin.NOTICED, "status": Status.VERIFYING, "empty_inventories": 2, "project_id": "c"}
     store.create(world.deletion(id="child", parent_deletion_id="above", **gone), KINDS, accepted)
     made.handle("above")
-    [survey] = made.bus.steps
+    [(survey,)] = made.bus.batches
     _, step = store.claim(survey, "w", 3600)
     below = StepResult(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c")
     assert store.finish(step, below)
     made.handle("above")
-    assert made.bus.steps == [survey], "it waits, and casts nothing"
+    assert made.bus.batches == [(survey,)], "it waits, and casts nothing"
     made.bus.engine = made
     made.handle("child")
     assert store.get("child").status is Status.DELETED
-    assert made.bus.steps == [survey, survey]
+    assert made.bus.batches == [(survey,), (survey,)]
 
 
 def test_the_sweeps_of_an_inventory_are_cast_in_batches(made):
@@ -256,5 +253,4 @@ def test_the_sweeps_of_an_inventory_are_cast_in_batches(made):
     sweeps = [world.sweep_step(f"network.t{n}") for n in range(5)]
     made.rules = Rules(steps_at_once=4)
     bus = decided(made, One(record, (*done, *sweeps)))
-    assert bus.batches == [("network.t0", "network.t1")]
-    assert bus.steps == ["network.t2", "network.t3", "network.t4"]
+    assert bus.batches == [("network.t0", "network.t1"), ("network.t2",), ("network.t3",), ("network.t4",)]

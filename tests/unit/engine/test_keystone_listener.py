@@ -67,7 +67,7 @@ class Engine:
         self.store, self.woken = sqlite_stores.in_memory(), []
         record = dataclasses.replace(deletion(), project_id=ID, status=Status.VERIFYING, lock_evidence=self.evidence)
         self.store.create(dataclasses.replace(record, **self.values), TASKS, Event("deletion.accepted", "a test"))
-        bus = types.SimpleNamespace(deletion=self.woken.append)
+        bus = types.SimpleNamespace(decide=self.woken.append)
         self.listener = Listener(self.store, types.SimpleNamespace(), bus)
         self.listener._projects = lambda: self
 

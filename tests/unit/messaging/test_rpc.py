@@ -57,23 +57,22 @@ def test_the_topics_are_those_of_one_orchestrator(clients):
 
 
 CASTS = {
-    "deletion": (("d",), {"deletion_id": "d"}),
-    "orphan_scan": (("s",), {"scan_id": "s"}),
-    "step": (("p",), {"step_id": "p"}),
-    "step_batch": ((("p", "q"),), {"step_ids": ["p", "q"]}),
-    "orphan_scan_part": (("r",), {"part_id": "r"}),
+    "decide": ("d", {"id": "d"}),
+    "orphan_scan": ("s", {"id": "s"}),
+    "steps": (("p", "q"), {"ids": ["p", "q"]}),
+    "orphan_scan_part": ("r", {"id": "r"}),
 }
 
 
 @pytest.mark.parametrize("method", CASTS)
 @pytest.mark.parametrize("error", [None, OSError("the broker is down")])
-def test_a_cast_names_the_version_of_its_method_and_fails_nobody(clients, caplog, method, error):
+def test_a_cast_fails_nobody(clients, caplog, method, error):
     caster = rpc.Caster(TRANSPORT)
-    arguments, ids = CASTS[method]
-    client = clients[0 if method in ("deletion", "orphan_scan") else 1]
+    given, ids = CASTS[method]
+    client = clients[0 if method in ("decide", "orphan_scan") else 1]
     client.error, before = error, metrics.CASTS_FAILED._value.get()
-    getattr(caster, method)(*arguments)
-    assert client.sent == [{"version": rpc.METHODS[method]}, (method, ids)]
+    getattr(caster, method)(given)
+    assert client.sent == [(method, ids)]
     assert metrics.CASTS_FAILED._value.get() - before == (1 if error else 0)
     assert ("the next tick finds the record" in caplog.text) is bool(error)
 
@@ -102,31 +101,31 @@ class Endpoint:
     def __init__(self):
         self.heard = []
 
-    def step(self, _context, step_id):
-        self.heard.append(step_id)
+    def decide(self, _context, id):
+        self.heard.append(id)
 
-    def step_batch(self, _context, step_ids):
-        self.heard.append(step_ids)
+    def steps(self, _context, ids):
+        self.heard.append(ids)
 
     def close(self, _context):
         self.heard.append("closed")
 
 
 MESSAGES = {
-    "a step": ({"method": "step", "args": {"step_id": "p"}}, ["p"], ""),
-    "a batch": ({"method": "step_batch", "version": "1.2", "args": {"step_ids": ["p"]}}, [["p"]], ""),
-    "no object": ("step", [], "it is no object"),
+    "a deletion": ({"method": "decide", "args": {"id": "p"}}, ["p"], ""),
+    "steps": ({"method": "steps", "version": "1.0", "args": {"ids": ["p", "q"]}}, [["p", "q"]], ""),
+    "no object": ("decide", [], "it is no object"),
     "no method": ({"args": {}}, [], "it names no method"),
-    "a method with a line end": ({"method": "step\n", "args": {}}, [], "it names no method"),
-    "another argument": ({"method": "step", "args": {"step_id": "p", "more": 1}}, [], "step has other arguments"),
-    "no argument": ({"method": "step", "args": {}}, [], "step has other arguments"),
-    "no arguments": ({"method": "step", "args": ["p"]}, [], "its arguments are no object"),
-    "an id that is none": ({"method": "step", "args": {"step_id": "p; drop"}}, [], "step has no id"),
-    "an id that is a number": ({"method": "step", "args": {"step_id": 3}}, [], "step has no id"),
-    "a list without ids": ({"method": "step_batch", "args": {"step_ids": []}}, [], "step_batch has no id"),
-    "a version that is none": ({"method": "step", "version": "x", "args": {}}, [], "its version is none"),
+    "a method with a line end": ({"method": "decide\n", "args": {}}, [], "it names no method"),
+    "another argument": ({"method": "decide", "args": {"id": "p", "more": 1}}, [], "decide has other arguments"),
+    "no argument": ({"method": "decide", "args": {}}, [], "decide has other arguments"),
+    "no arguments": ({"method": "decide", "args": ["p"]}, [], "its arguments are no object"),
+    "an id that is none": ({"method": "decide", "args": {"id": "p; drop"}}, [], "decide has no id"),
+    "an id that is a number": ({"method": "decide", "args": {"id": 3}}, [], "decide has no id"),
+    "a list without ids": ({"method": "steps", "args": {"ids": []}}, [], "steps has no id"),
+    "a version that is none": ({"method": "decide", "version": "x", "args": {}}, [], "its version is none"),
     "another attribute": ({"method": "close", "args": {}}, [], "a message of another release"),
-    "a newer version": ({"method": "step", "version": "2.0", "args": {}}, [], "a message of another release"),
+    "a newer version": ({"method": "decide", "version": "2.0", "args": {}}, [], "a message of another release"),
 }
 
 

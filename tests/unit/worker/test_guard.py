@@ -109,7 +109,7 @@ def task(record=None, step=None, store=None, **conf):
         clouds=clouds,
         unlimited=clouds,
         name="w",
-        bus=types.SimpleNamespace(step=lambda _: None),
+        bus=types.SimpleNamespace(steps=lambda _: None),
         protection=Protection(tuple(conf.get("never", ())), lambda: "own"),
         hold_options=conf.get("hold_options", CLOSED),
         conf=types.SimpleNamespace(

@@ -86,7 +86,7 @@ class Site:
         self.conf = configuration()
         self.set(step_timeout=1.0)
         self.announced, self.types = [], {}
-        self.bus = types.SimpleNamespace(deletion=self.announced.append, step=lambda _: None)
+        self.bus = types.SimpleNamespace(decide=self.announced.append, steps=lambda _: None)
         self.go = scheduler.Event()  #: lets every hook go on that waits for it
         self.clouds = Clouds()
 

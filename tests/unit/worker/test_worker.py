@@ -76,7 +76,7 @@ def batch(site: Site):
         return rows
 
     site.with_types(*(ResourceType(name, list=listing(name), delete=lambda *_: None) for name in (PORT, ROUTER)))
-    site.worker.context.bus.step = lambda step_id: seen.append(("passed on", step_id))
+    site.worker.context.bus.steps = lambda ids: seen.extend(("passed on", id_) for id_ in ids)
     made = site.record(RoundPurpose.INVENTORY)
     return site, made, [site.dispatch(made, StepKind.SWEEP, name).id for name in (PORT, ROUTER)], seen
 
