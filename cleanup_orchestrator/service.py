@@ -26,7 +26,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import opts, store
 from cleanup_orchestrator.cloud import catalog, connections, protection, protocol_options
 from cleanup_orchestrator.core.redact import short
-from cleanup_orchestrator.engine import deletions, keystone_listener, orphan_scans
+from cleanup_orchestrator.engine import deletions, keystone_listener
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import health, reports
@@ -34,7 +34,6 @@ from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 from cleanup_orchestrator.protocol import discovery
-from cleanup_orchestrator.worker import orphan_scan
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.worker import Worker
 
@@ -124,7 +123,6 @@ class Parts:
         announcer = notifications.Announcer(
             sender,
             made.steps,
-            lambda scan_id: made.orphan_scan(scan_id)[1],
             lambda: datetime.timedelta(days=self.conf.deletion.recovery_window),
         )
         made.on_commit(announcer)
@@ -204,7 +202,6 @@ class Running:
         self._servers: list[Any] = []
         self._engines: list[deletions.Engine] = []
         self._workers: list[Worker] = []
-        self._scanners: list[orphan_scan.Scanner] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
         self._monitoring: monitoring_server.Server | None = None
@@ -219,11 +216,9 @@ class Running:
         part = self.parts.engine()
         self._engines.append(part)
         self._names.append("engine")
-        scans = orphan_scans.Scans(self.parts.conf, self.parts.store, self.parts.bus)
-        self._serve("engine", rpc.EngineEndpoint(part.handle, scans.handle), self.parts.conf.engine.threads)
+        self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
         self._thread("alarms", part.alarms.run)
-        self._thread("orphan-scans", scans.run_ticks, self.stop)
         options = self.parts.conf[keystone_listener.GROUP]
         if options.listen:
             self.parts.log_in()
@@ -240,10 +235,7 @@ class Running:
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")
-        scans = orphan_scan.Scanner(part.context)
-        self._scanners.append(scans)
-        endpoint = rpc.WorkerEndpoint(part.handle, part.force, scans.handle)
-        self._serve("worker", endpoint, self.parts.conf.worker.threads)
+        self._serve("worker", rpc.WorkerEndpoint(part.handle, part.force), self.parts.conf.worker.threads)
 
     def start_api(self) -> None:
         """Start the API: its HTTP server.
@@ -351,8 +343,6 @@ class Running:
         self.stop.set()
         for engine in self._engines:
             engine.alarms.stop()
-        for scans in self._scanners:
-            scans.stop()
         deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout
         # Each in its own thread: stopping a server hangs without its broker, and must not delay the others.
         ends = [_thread("stop", self._end, server) for server in self._servers]

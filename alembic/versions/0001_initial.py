@@ -100,7 +100,7 @@ def upgrade() -> None:
     op.create_table(
         "steps",
         sa.Column("id", _ID, nullable=False),
-        sa.Column("deletion_id", _ID, nullable=False),
+        sa.Column("owner_id", _ID, nullable=False),
         sa.Column("kind", _ID, nullable=False),
         sa.Column("region", sa.String(128), nullable=False),
         sa.Column("service", sa.String(128), nullable=False),
@@ -138,10 +138,10 @@ def upgrade() -> None:
         sa.Column("same", sa.Integer, nullable=False),
         sa.Column("absent", sa.Boolean, nullable=False),
         sa.Column("remedy", sa.Text, nullable=False),
+        sa.Column("counts", sa.JSON, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_steps"),
-        sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name="fk_steps_deletion_id"),
         sa.UniqueConstraint(
-            "deletion_id", "kind", "region", "service", "type", name="uq_steps_deletion_id_kind_region_service_type"
+            "owner_id", "kind", "region", "service", "type", name="uq_steps_owner_id_kind_region_service_type"
         ),
         **_INNODB,
     )
@@ -354,44 +354,10 @@ def upgrade() -> None:
     op.create_index("ix_orphan_scans_created_at_id", "orphan_scans", ["created_at", "id"])
     op.create_index("ix_orphan_scans_status_at_created_at_id", "orphan_scans", ["status_at", "created_at", "id"])
     op.create_table(
-        "orphan_scan_parts",
-        sa.Column("id", _ID, nullable=False),
-        sa.Column("scan_id", _ID, nullable=False),
-        sa.Column("region", sa.String(128), nullable=False),
-        sa.Column("service", sa.String(128), nullable=False),
-        sa.Column("type", sa.String(128), nullable=False),
-        sa.Column("project_setting", sa.Boolean, nullable=False),
-        sa.Column("read", sa.Integer, nullable=False),
-        sa.Column("attempt", sa.Integer, nullable=False),
-        sa.Column("state", _ID, nullable=False),
-        sa.Column("outcome", _ID, nullable=False),
-        sa.Column("reason", _ID, nullable=False),
-        sa.Column("message", sa.Text, nullable=False),
-        sa.Column("listed", sa.Integer, nullable=False),
-        sa.Column("owner_unknown", sa.Integer, nullable=False),
-        sa.Column("too_young", sa.Integer, nullable=False),
-        sa.Column("undecided", sa.Integer, nullable=False),
-        sa.Column("candidates", sa.Integer, nullable=False),
-        sa.Column("orphans", sa.Integer, nullable=False),
-        sa.Column("calls", sa.Integer, nullable=False),
-        sa.Column("fencing_token", sa.Integer, nullable=False),
-        sa.Column("worker", sa.String(255), nullable=False),
-        sa.Column("dispatched_at", _TIME, nullable=True),
-        sa.Column("lease_until", _TIME, nullable=True),
-        sa.Column("finished_at", _TIME, nullable=True),
-        sa.Column("version", sa.Integer, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_orphan_scan_parts"),
-        sa.ForeignKeyConstraint(["scan_id"], ["orphan_scans.id"], name="fk_orphan_scan_parts_scan_id"),
-        sa.UniqueConstraint(
-            "scan_id", "region", "service", "type", name="uq_orphan_scan_parts_scan_id_region_service_type"
-        ),
-        **_INNODB,
-    )
-    op.create_table(
         "orphans",
         sa.Column("id", _BIGINT, autoincrement=True, nullable=False),
         sa.Column("scan_id", _ID, nullable=False),
-        sa.Column("part_id", _ID, nullable=False),
+        sa.Column("step_id", _ID, nullable=False),
         sa.Column("project_id", _ID, nullable=False),
         sa.Column("region", sa.String(128), nullable=False),
         sa.Column("service", sa.String(128), nullable=False),
@@ -406,11 +372,11 @@ def upgrade() -> None:
         sa.Column("confirmed", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_orphans"),
         sa.ForeignKeyConstraint(["scan_id"], ["orphan_scans.id"], name="fk_orphans_scan_id"),
-        sa.ForeignKeyConstraint(["part_id"], ["orphan_scan_parts.id"], name="fk_orphans_part_id"),
+        sa.ForeignKeyConstraint(["step_id"], ["steps.id"], name="fk_orphans_step_id", ondelete="CASCADE"),
         **_INNODB,
     )
     op.create_index("ix_orphans_scan_id_id", "orphans", ["scan_id", "id"])
     op.create_index(
         "ix_orphans_counts", "orphans", ["scan_id", "confirmed", "project_id", "service", "type", "project_setting"]
     )
-    op.create_index("ix_orphans_part_id_resource_id", "orphans", ["part_id", "resource_id"])
+    op.create_index("ix_orphans_step_id_resource_id", "orphans", ["step_id", "resource_id"])

@@ -25,16 +25,13 @@ class EngineCaster(Protocol):
     """The messages of the API to engines and workers (``rpc.Caster``)."""
 
     def decide(self, id_: str) -> None:
-        """Have an engine process a deletion."""
+        """Have an engine decide on a deletion or an orphan scan."""
 
     def force(self, id_: str) -> Mapping[str, str] | None:
         """Ask a worker which resource types may be forced.
 
         :returns: for each type, the reason why it cannot be forced now, or an empty text; ``None``: no worker answers
         """
-
-    def orphan_scan(self, id_: str) -> None:
-        """Have an engine process an orphan scan."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

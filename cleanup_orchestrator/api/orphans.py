@@ -23,8 +23,8 @@ from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
-from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanStatus, counted, counts
+from cleanup_orchestrator.core.step import TASKS, Step, StepKind
 
 LOG = log.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class OrphanScans:
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None
         assert scan is not None
         LOG.info("orphan scan %s: requested by %s (%s)", scan.id, scan.user_name, scan.user_id)
-        tell_engine(self._context.engine.orphan_scan, scan.id)
+        tell_engine(self._context.engine.decide, scan.id)
         resp.status = 202
         resp.headers["Location"] = _href(req, scan.id)
         return self._shown(req, scan.id)
@@ -107,7 +107,7 @@ class OrphanScans:
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.ORPHAN_SCAN_CANCEL)
-        scan, _parts = self._find(scan_id)
+        scan, _steps = self._find(scan_id)
         message = f"cancelled by {req.context.user_name or req.context.user_id or 'an unknown user'}"
         if scan.status in SCANNING:
             scan = self._context.store.cancel_orphan_scan(scan_id, message)
@@ -128,13 +128,13 @@ class OrphanScans:
         """
         query = schemas.check_query(req, schemas.ORPHANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
-        _scan, parts = self._find(scan_id)
+        _scan, steps = self._find(scan_id)
         wanted: tuple[str, ...] = ("project_id", "region", "service", "type")
         filters = names.resolved({name: query[name][0] for name in wanted if name in query})
         resp.vary = ("Accept",)
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
             if filters.keys() - {"project_id"} and not self._context.store.orphans(scan_id, 1, None, **filters):
-                self._check_names(filters, parts)
+                self._check_names(filters, steps)
             resp.content_type, resp.charset = "text/csv", "UTF-8"
             resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'
             resp.app_iter = self._export(scan_id, filters)
@@ -142,14 +142,14 @@ class OrphanScans:
         paging = Paging.of(query, self._context)
         rows = self._context.store.orphans(scan_id, paging.more, paging.row, **filters)
         if not rows and not paging.marker:
-            self._check_names(filters, parts)
+            self._check_names(filters, steps)
         shown, links = paging.cut(req, rows, lambda row: row.row)
         resp.content_type, resp.charset = "application/json", "UTF-8"
         resp.json_body = {"orphans": [_orphan(row.orphan) for row in shown], **links}
         return resp
 
-    def _check_names(self, filters: Mapping[str, str], parts: Sequence[ScanPart]) -> None:
-        names.check(self._context, filters, lambda: ((p.region, p.service, p.type) for p in parts))
+    def _check_names(self, filters: Mapping[str, str], steps: Sequence[Step]) -> None:
+        names.check(self._context, filters, lambda: ((s.region, s.service, s.type) for s in steps))
 
     def _export(self, scan_id: str, filters: Mapping[str, str]) -> Iterator[bytes]:
         """Yield all rows as CSV. Reads one page at a time to limit the memory."""
@@ -231,7 +231,7 @@ class OrphanScans:
         :raises ApiError: 403 project_protected; 404 orphan_scan_not_found, orphan_project_not_found;
             409 orphan_scan_under_way, project_known
         """
-        scan, _parts = self._find(scan_id)
+        scan, _steps = self._find(scan_id)
         if scan.status in SCANNING:
             text = "the scan is under way: adopt its orphans when it has ended"
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=scan.id)
@@ -254,19 +254,19 @@ class OrphanScans:
         if not self._context.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may do this; a reader of the system may only read")
 
-    def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[ScanPart]]:
+    def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[Step]]:
         try:
             if not schemas.is_uuid(scan_id):
                 raise storage.NotFound(scan_id)
-            scan, parts, _now = self._context.store.orphan_scan(scan_id)
+            scan, steps = self._context.store.orphan_scan(scan_id)
         except storage.NotFound:
             text = "no orphan scan has this id; GET /v1/orphan-scans lists them"
             raise ApiError(404, "orphan_scan_not_found", text) from None
-        return scan, parts
+        return scan, steps
 
     def _shown(self, req: webob.Request, scan_id: str) -> dict[str, Any]:
-        scan, parts = self._find(scan_id)
-        return {"orphan_scan": {**_view(req, scan), **_detail(scan, parts)}}
+        scan, steps = self._find(scan_id)
+        return {"orphan_scan": {**_view(req, scan), **_detail(scan, steps)}}
 
 
 def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
@@ -310,28 +310,24 @@ def _view(req: webob.Request, scan: OrphanScan) -> dict[str, Any]:
     }
 
 
-#: Counts of a part; the counts of a scan are their sums.
-NUMBERS = ("listed", "owner_unknown", "too_young", "undecided", "candidates", "orphans", "calls")
-
-
-def _detail(scan: OrphanScan, parts: Sequence[ScanPart]) -> dict[str, Any]:
-    work = [part for part in parts if part.service]
+def _detail(scan: OrphanScan, steps: Sequence[Step]) -> dict[str, Any]:
     return {
-        "counts": {name: sum(getattr(part, name) for part in work) for name in NUMBERS},
+        "counts": counted(steps),
         "coverage": [
             {
-                "region": part.region,
-                "service": part.service,
-                "type": part.type,
-                "project_setting": part.project_setting,
-                "read": part.read,
-                "state": str(part.state),
-                "outcome": str(part.outcome),
-                "reason": part.reason,
-                "message": part.message,
-                **{name: getattr(part, name) for name in NUMBERS},
+                "region": step.region,
+                "service": step.service,
+                "type": step.type,
+                "project_setting": step.project_setting,
+                "read": step.round,
+                "state": str(step.state),
+                "outcome": str(step.outcome),
+                "reason": step.reason,
+                "message": step.message,
+                **counts(step),
             }
-            for part in work
+            for step in steps
+            if step.kind is StepKind.SCAN
         ],
         "not_covered": [dict(row) for row in scan.not_covered],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core import approvals, dispatch
 from cleanup_orchestrator.core.actions import Actions, Dispatch, Move
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.guard import destructive
@@ -64,7 +64,7 @@ class ActionPlan:
 
     def follow(self, step: Step) -> None:
         """Dispatch a step that is under way again when its cast or its lease is lost."""
-        until = self.view.under_way_until(step)
+        until = dispatch.under_way_until(step, self.view.rules)
         assert until is not None
         self.dispatch_at(step, until)
 
@@ -150,8 +150,8 @@ class ActionPlan:
         view, by_id = self.view, self.view.by_id
         sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is StepKind.SWEEP]
         here = {a.step_id for a in sweeps}
-        others = (view.under_way_until(s) for s in view.steps if s.kind is StepKind.SWEEP and s.id not in here)
-        busy = [until for until in others if until is not None and until > view.now]
+        others = (s for s in view.steps if s.kind is StepKind.SWEEP and s.id not in here)
+        busy = dispatch.busy_until(others, view.now, view.rules)
         free = max(0, view.rules.steps_at_once - len(busy))
         if len(sweeps) <= free:
             return

@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core import dispatch, force
 from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import (
     Fact,
@@ -275,15 +275,8 @@ class _Draft:
         round_ = self.deletion.round
         fresh = step.round < (round_ if step.kind in _EACH_ROUND else self.deletion.since_round)
         failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
-        self.changed[step.id] = dataclasses.replace(
-            step,
-            round=round_,
-            attempt=1 if fresh else step.attempt + failed,
-            forcing=step.forcing and not fresh,
-            state=StepState.DISPATCHED,
-            dispatched_at=self._now,
-            lease_until=None,
-        )
+        sent = dispatch.dispatched(step, round_, 1 if fresh else step.attempt + failed, self._now)
+        self.changed[step.id] = dataclasses.replace(sent, forcing=step.forcing and not fresh)
         self.casts.setdefault(batch or step.id, []).append(step.id)
 
     def _use_force(self, step: Step) -> None:
@@ -371,18 +364,12 @@ def _place(step: Step) -> dict[str, str]:
 
 def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
     """Return deletion and step with the result and the learned facts in them."""
-    waived = bool(step.waived)  # it was waived while it ran: its result does not count
     result = believed(step, result)
-    same = not waived and (step.outcome, step.reason) == (result.outcome, result.reason)
     # Polls are no failed attempts. Otherwise one list that fails after some polls is repeated only after a minute.
     failed_poll = step.polled and result.outcome is Outcome.UNKNOWN
     after = dataclasses.replace(
-        step,
+        dispatch.finished(step, result, now),
         attempt=1 if failed_poll else step.attempt,
-        state=StepState.DONE,
-        outcome=Outcome.NONE if waived else result.outcome,
-        reason=str(Reason.WAIVED) if waived else result.reason,
-        message=step.message if waived else result.message,
         found=_found(deletion, step, result),
         kept=result.kept,
         remaining=len(result.leftovers),
@@ -392,13 +379,11 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         unselected=sum(leftover.reason is Reason.NOT_SELECTED for leftover in result.leftovers),
         digest=result.digest or step.digest,
         deleted=step.deleted + len(result.deleted),
-        calls=step.calls + result.calls,
-        same=step.same + 1 if same else 1,
         absent=result.absent,
-        remedy="" if waived else result.remedy,
-        finished_at=now,
-        lease_until=None,
     )
+    if step.waived:  # it was waived while it ran: its result does not count
+        why = str(Reason.WAIVED)
+        after = dataclasses.replace(after, outcome=Outcome.NONE, reason=why, message=step.message, same=1, remedy="")
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
         # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
         along = max(0, _known(step) - result.found)

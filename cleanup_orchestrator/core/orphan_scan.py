@@ -12,11 +12,11 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
-from cleanup_orchestrator.core import backoff
+from cleanup_orchestrator.core import dispatch
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 
 
 class ScanStatus(StrEnum):
@@ -63,42 +63,6 @@ class OrphanScan:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ScanPart:
-    """One resource type in one region; without a service: the list of the catalog."""
-
-    id: str
-    scan_id: str
-    region: str = ""
-    service: str = ""
-    type: str = ""
-    project_setting: bool = False
-    read: int = 0  #: the read that it was last dispatched for; 0: none
-    attempt: int = 0  #: within that read
-    state: StepState = StepState.IDLE
-    outcome: Outcome = Outcome.NONE  #: of the latest attempt
-    reason: str = ""
-    message: str = ""
-    listed: int = 0  #: rows of the first read, of all owners
-    owner_unknown: int = 0  #: of these, those without an owner, or with one that cannot be a project's id
-    too_young: int = 0  #: of these, those of unknown projects that are younger than the minimum age
-    undecided: int = 0  #: projects for which Keystone gave no answer
-    candidates: int = 0  #: resources of projects that Keystone did not know at the first read
-    orphans: int = 0  #: of these, those that are still there, with an unknown project, at the second read
-    calls: int = 0
-    fencing_token: int = 0  #: incremented by each claim
-    worker: str = ""
-    dispatched_at: datetime.datetime | None = None
-    lease_until: datetime.datetime | None = None
-    finished_at: datetime.datetime | None = None
-    version: int = 0
-
-    @property
-    def name(self) -> str:
-        """``service.type@region``, for people."""
-        return f"{self.service}.{self.type}@{self.region or '-'}" if self.service else "catalog"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Orphan:
     """A resource whose project Keystone does not know."""
 
@@ -117,20 +81,9 @@ class Orphan:
 #: What can be a project's id. Zeros alone are no project: Designate's managed zones have such an owner.
 _PROJECT_ID = re.compile(r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}")
 
-#: The fields in which services report the time of creation. The first one that is set counts.
-_CREATED = ("created_at", "created", "creation_time")
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
-    """The operator's settings that decisions on orphan scans depend on."""
-
-    claim_timeout: datetime.timedelta = datetime.timedelta(seconds=30)  #: an unclaimed cast is sent again after this
-    heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: the longest time between two decisions
-    attempts: int = 3  #: at each read of a part, before it counts as unknown
-    retry_base: float = 1.0  #: seconds
-    retry_cap: float = 60.0  #: seconds
-    parts_at_once: int = 2  #: parts that may be dispatched or run at the same time
+#: A step that has counted nothing.
+_NONE = Step("", "", StepKind.SCAN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,8 +91,8 @@ class Advance:
     """What a decision saves in one transaction, and the casts to send after it."""
 
     scan: OrphanScan
-    parts: tuple[ScanPart, ...] = ()  #: only those that changed
-    casts: tuple[str, ...] = ()  #: part ids
+    steps: tuple[Step, ...] = ()  #: only those that changed
+    casts: tuple[str, ...] = ()  #: step ids
     again: bool = False  #: whether another decision should follow at once
 
 
@@ -148,21 +101,28 @@ def owner_of(project_id: str | None) -> str | None:
     return project_id if project_id and _PROJECT_ID.fullmatch(project_id) else None
 
 
-def created_at(row: Mapping[str, Any]) -> datetime.datetime | None:
-    """Return when a resource was created (UTC, naive); ``None``: it is not reported."""
-    text = next((row[name] for name in _CREATED if row.get(name)), None)
-    try:
-        when = datetime.datetime.fromisoformat(str(text))
-        return when.astimezone(datetime.UTC).replace(tzinfo=None) if when.tzinfo else when
-    except (ValueError, OverflowError):
-        return None
+def record(step: Step, result: StepResult, now: datetime.datetime) -> Step:
+    """Return a step with its result; the counts of a read that failed are those of the read before it."""
+    after = dispatch.finished(step, result, now)
+    return after if result.outcome is Outcome.UNKNOWN else dataclasses.replace(after, counts=result.counts)
 
 
-def advance(scan: OrphanScan, parts: Sequence[ScanPart], now: datetime.datetime, rules: Rules) -> Advance:
+def counts(step: Step) -> dict[str, int]:
+    """Return what a step counted, with its API calls."""
+    return {**dataclasses.asdict(step.counts), "calls": step.calls}
+
+
+def counted(steps: Iterable[Step]) -> dict[str, int]:
+    """Return the sums over the lists of a scan."""
+    every = [counts(step) for step in steps if step.kind is StepKind.SCAN]
+    return {name: sum(each[name] for each in every) for name in counts(_NONE)}
+
+
+def advance(scan: OrphanScan, steps: Sequence[Step], now: datetime.datetime, rules: Rules) -> Advance:
     """Return what to do next with a scan. The same facts give the same decision."""
     if scan.status not in SCANNING:
         return Advance(scan)
-    catalog = next(part for part in parts if not part.service)
+    catalog = next(step for step in steps if step.kind is StepKind.CATALOG)
     if scan.status is ScanStatus.ACCEPTED:
         driven = _drive(scan, [catalog], 1, now, rules)
         if driven is not None:
@@ -170,86 +130,67 @@ def advance(scan: OrphanScan, parts: Sequence[ScanPart], now: datetime.datetime,
         if catalog.outcome is not Outcome.CLEAR:
             return Advance(_moved(scan, ScanStatus.FAILED, now, f"the catalog could not be read: {catalog.message}"))
         return Advance(_moved(scan, ScanStatus.RUNNING, now, "the first read"), again=True)
-    work = [part for part in parts if part.service]
+    lists = [step for step in steps if step.kind is StepKind.SCAN]
     if scan.status is ScanStatus.WAITING:
         assert scan.reread_at is not None
         if now < scan.reread_at:
             return _rest(scan, scan.reread_at, now, rules)
         scan = dataclasses.replace(scan, read=2)
         return Advance(_moved(scan, ScanStatus.RUNNING, now, "the second read"), again=True)
-    subjects = work if scan.read == 1 else [part for part in work if part.read == 2 or _again(part)]
+    subjects = lists if scan.read == 1 else [step for step in lists if step.round == 2 or _again(step)]
     driven = _drive(scan, subjects, scan.read, now, rules)
     if driven is not None:
         return driven
-    if scan.read == 1 and any(map(_again, work)):
+    if scan.read == 1 and any(map(_again, lists)):
         scan = dataclasses.replace(scan, reread_at=now + datetime.timedelta(seconds=scan.reread_after))
-        found = sum(part.candidates for part in work if _again(part))
+        found = sum(step.counts.candidates for step in lists if _again(step))
         waiting = _moved(scan, ScanStatus.WAITING, now, f"{found} candidates are listed again")
         return Advance(dataclasses.replace(waiting, wake_at=waiting.reread_at or now))
-    return Advance(_ended(scan, work, now))
+    return Advance(_ended(scan, lists, now))
 
 
-def _again(part: ScanPart) -> bool:
-    """Whether the part has to be read a second time."""
-    return part.read == 1 and part.outcome is Outcome.CLEAR and part.candidates > 0
+def _again(step: Step) -> bool:
+    """Whether the step has to be read a second time."""
+    return step.round == 1 and step.outcome is Outcome.CLEAR and step.counts.candidates > 0
 
 
-def _drive(
-    scan: OrphanScan, parts: Iterable[ScanPart], read: int, now: datetime.datetime, rules: Rules
-) -> Advance | None:
-    """Dispatch the parts that are due; ``None``: this read of each part is final."""
-    changed: list[ScanPart] = []
-    casts: list[str] = []
+def _drive(scan: OrphanScan, steps: Iterable[Step], read: int, now: datetime.datetime, rules: Rules) -> Advance | None:
+    """Dispatch the steps that are due; ``None``: this read of each step is final."""
+    changed: list[Step] = []
     wakes: list[datetime.datetime] = []
-    ready: list[ScanPart] = []
+    ready: list[Step] = []
     busy, over = 0, True
-    for part in parts:
-        attempt = part.attempt if part.read == read else 0
-        until = _until(part, read, rules)
-        if until is None and part.read == read and (part.outcome is Outcome.CLEAR or attempt >= rules.attempts):
+    for step in steps:
+        here = step.round == read
+        until = dispatch.under_way_until(step, rules) if here else None
+        exhausted = here and step.attempt >= rules.attempts
+        if here and until is None and (step.outcome is Outcome.CLEAR or exhausted):
             continue
         over = False
         if until is not None and now < until:
             busy += 1
             wakes.append(until)
-        elif until is None and part.read == read and now < (at := _retry_at(part, rules)):
+        elif here and until is None and now < (at := dispatch.retry_at(step, rules)):
             wakes.append(at)
-        elif part.state is StepState.RUNNING and attempt >= rules.attempts:
-            text = f"its workers were lost {attempt} times"
-            lost: dict[str, Any] = {"outcome": Outcome.UNKNOWN, "reason": str(Reason.TIMED_OUT), "message": text}
-            changed.append(dataclasses.replace(part, state=StepState.DONE, finished_at=now, lease_until=None, **lost))
+        elif step.state is StepState.RUNNING and exhausted:
+            text = f"its workers were lost {step.attempt} times"
+            changed.append(record(step, StepResult(Outcome.UNKNOWN, str(Reason.TIMED_OUT), text), now))
         else:
-            ready.append(part)
+            ready.append(step)
     if over:
         return None
-    for part in ready[: max(0, rules.parts_at_once - busy)]:
-        attempt = part.attempt if part.read == read else 0
-        taken_up = attempt if part.state is StepState.DISPATCHED and attempt else attempt + 1
-        changed.append(
-            dataclasses.replace(
-                part, read=read, attempt=taken_up, state=StepState.DISPATCHED, dispatched_at=now, lease_until=None
-            )
-        )
-        casts.append(part.id)
-        wakes.append(now + rules.claim_timeout)
+    chosen = ready[: max(0, rules.scan_steps_at_once - busy)]
+    changed += (dispatch.dispatched(step, read, _attempt(step, read), now) for step in chosen)
+    wakes += [now + rules.claim_timeout] * len(chosen)
     rested = _rest(scan, min(wakes, default=now), now, rules)
-    return dataclasses.replace(rested, parts=tuple(changed), casts=tuple(casts))
+    return dataclasses.replace(rested, steps=tuple(changed), casts=tuple(step.id for step in chosen))
 
 
-def _until(part: ScanPart, read: int, rules: Rules) -> datetime.datetime | None:
-    """Return when a part counts as lost; ``None`` if it is not under way."""
-    if part.read != read or part.state not in (StepState.DISPATCHED, StepState.RUNNING):
-        return None
-    if part.state is StepState.RUNNING:
-        assert part.lease_until is not None
-        return part.lease_until
-    assert part.dispatched_at is not None
-    return part.dispatched_at + rules.claim_timeout
-
-
-def _retry_at(part: ScanPart, rules: Rules) -> datetime.datetime:
-    assert part.finished_at is not None
-    return part.finished_at + backoff.delay(part.attempt, rules.retry_base, rules.retry_cap)
+def _attempt(step: Step, read: int) -> int:
+    """Return the number of the attempt that begins. A cast that was lost before a claim was no attempt."""
+    if step.round != read:
+        return 1
+    return step.attempt + (step.state is not StepState.DISPATCHED)
 
 
 def _rest(scan: OrphanScan, wake: datetime.datetime, now: datetime.datetime, rules: Rules) -> Advance:
@@ -261,10 +202,10 @@ def _moved(scan: OrphanScan, status: ScanStatus, now: datetime.datetime, message
     return dataclasses.replace(scan, status=status, status_at=now, wake_at=now, finished_at=finished, message=message)
 
 
-def _ended(scan: OrphanScan, work: Sequence[ScanPart], now: datetime.datetime) -> OrphanScan:
-    unknown = sorted(part.name for part in work if part.outcome is not Outcome.CLEAR)
-    undecided = sum(part.undecided for part in work)
-    found = sum(part.orphans for part in work if part.outcome is Outcome.CLEAR)
+def _ended(scan: OrphanScan, lists: Sequence[Step], now: datetime.datetime) -> OrphanScan:
+    unknown = sorted(step.place for step in lists if step.outcome is not Outcome.CLEAR)
+    undecided = sum(step.counts.undecided for step in lists)
+    found = sum(step.counts.orphans for step in lists if step.outcome is Outcome.CLEAR)
     said = [f"{found} orphans"]
     if unknown:
         said.append(f"unknown: {', '.join(unknown)}")

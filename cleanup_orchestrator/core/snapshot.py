@@ -11,7 +11,7 @@ import datetime
 import functools
 from collections.abc import Sequence
 
-from cleanup_orchestrator.core import backoff, force, guard, trees
+from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.lock import LOCKED
 from cleanup_orchestrator.core.queue import QueueState
@@ -55,7 +55,7 @@ def retry_at(step: Step, deletion: Deletion, rules: Rules) -> datetime.datetime:
     if step.kind is StepKind.SWEEP:
         elapsed = step.finished_at - (deletion.round_opened_at or step.finished_at)
         cap = min(cap, max(backoff.POLL_CAP, elapsed.total_seconds() / 8))
-    return step.finished_at + backoff.delay(step.attempt, rules.retry_base, cap)
+    return dispatch.retry_at(step, rules, cap)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,19 +97,6 @@ class Snapshot:
         """Return the deletion-wide step of a kind."""
         return next(s for s in self.steps if s.kind is kind)
 
-    def under_way_until(self, step: Step) -> datetime.datetime | None:
-        """Return when a step under way counts as lost; ``None`` if it is not under way.
-
-        The time may be in the past.
-        """
-        if step.state is StepState.DISPATCHED:
-            assert step.dispatched_at is not None
-            return step.dispatched_at + self.rules.claim_timeout
-        if step.state is StepState.RUNNING:
-            assert step.lease_until is not None
-            return step.lease_until
-        return None
-
     def retried_now(self, step: Step) -> bool:
         """Whether a user has asked for another try since the step began, so that it does not wait any longer."""
         at = self.deletion.retry_now_at
@@ -117,7 +104,7 @@ class Snapshot:
 
     def under_way(self, step: Step) -> bool:
         """Whether the step was dispatched or runs. It may be lost by now."""
-        return self.under_way_until(step) is not None
+        return dispatch.under_way_until(step, self.rules) is not None
 
     def retries_exhausted(self, step: Step) -> bool:
         """Whether a deletion-wide step is not tried again.

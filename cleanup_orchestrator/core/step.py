@@ -1,4 +1,4 @@
-"""A step of a deletion, its result, and the leftovers that it reports. Pure."""
+"""A step of a deletion or of an orphan scan, its result, and the leftovers that it reports. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.redact import redact
 class StepKind(StrEnum):
     """What a step does.
 
-    Each deletion has one step of each kind but ``SWEEP``, ``UNSUPPORTED`` and ``HALT``.
+    Each deletion has one step of each of ``TASKS``. Orphan scans have steps of the kinds in ``SCANS`` only.
     """
 
     SURVEY = "survey"  #: read the catalog: which services, regions and types there are
@@ -28,10 +28,15 @@ class StepKind(StrEnum):
     CLOSE = "close"  #: disable the project: no user gets a token for it afterwards
     RELEASE = "release"  #: undo the recorded changes, in reverse
     REMOVE = "remove"  #: delete the project in Keystone
+    CATALOG = "catalog"  #: of an orphan scan: read the catalog
+    SCAN = "scan"  #: of an orphan scan: list one resource type in one region for all projects
 
+
+#: The steps of orphan scans. They never write to the cloud.
+SCANS = frozenset({StepKind.CATALOG, StepKind.SCAN})
 
 #: The steps that every deletion has from the beginning. The survey adds the others.
-TASKS = tuple(kind for kind in StepKind if kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT))
+TASKS = tuple(k for k in StepKind if k not in SCANS | {StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT})
 
 
 class StepState(StrEnum):
@@ -74,11 +79,23 @@ class Token(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ScanCounts:
+    """What the reads of an orphan scan counted in one step."""
+
+    listed: int = 0  #: rows of the first read, of all owners
+    owner_unknown: int = 0  #: of these, those without an owner, or with one that cannot be a project's id
+    too_young: int = 0  #: of these, those of unknown projects that are younger than the minimum age
+    undecided: int = 0  #: projects for which Keystone gave no answer
+    candidates: int = 0  #: resources of projects that Keystone did not know at the first read
+    orphans: int = 0  #: of these, those that are still there, with an unknown project, at the second read
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One resource type in one region, or a deletion-wide task (``StepKind``)."""
+    """One resource type in one region, or a task for the whole deletion or scan (``StepKind``)."""
 
     id: str
-    deletion_id: str
+    owner_id: str  #: of the deletion or the orphan scan that it is a step of
     kind: StepKind
     region: str = ""  #: empty: not regional
     service: str = ""  #: official service type, such as ``network``
@@ -89,7 +106,7 @@ class Step:
     informational: bool = False  #: a project setting that inventories list for the report; no round waits for it
     token: Token = Token.ADMIN
     waived: str = ""  #: id of the waiver that covers it: it is not listed, and no round waits for it
-    round: int = 0  #: the round it was last dispatched in
+    round: int = 0  #: the round, or the read of an orphan scan, that it was last dispatched in; 0: none
     attempt: int = 0  #: tries within that round
     state: StepState = StepState.IDLE
     outcome: Outcome = Outcome.NONE
@@ -111,6 +128,7 @@ class Step:
     #: earlier list worked.
     absent: bool = False
     remedy: str = ""  #: what a person does about ``reason``; empty: see the reason
+    counts: ScanCounts = ScanCounts()  #: of a step of an orphan scan
     fencing_token: int = 0  #: incremented by each claim; a write with an older token is refused
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
@@ -123,6 +141,11 @@ class Step:
     def name(self) -> str:
         """``service.type``, as in ``after``; for a deletion-wide step its kind."""
         return f"{self.service}.{self.type}" if self.service else str(self.kind)
+
+    @property
+    def place(self) -> str:
+        """The name and the region, for people."""
+        return f"{self.name}@{self.region or '-'}"
 
     @property
     def polled(self) -> bool:
@@ -206,4 +229,5 @@ class StepResult:
     kept_resources: tuple[Leftover, ...] = ()
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal
+    counts: ScanCounts = ScanCounts()  #: of a step of an orphan scan
     learned: tuple[Fact, ...] = ()  #: what the step found out about the deletion as a whole

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 
-from cleanup_orchestrator.core import approvals, dependencies, force, lock
+from cleanup_orchestrator.core import approvals, dependencies, dispatch, force, lock
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
     Actions,
@@ -203,7 +203,7 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
 
     Types that need a token of the project are listed for the last time in it.
     """
-    closing = view.under_way_until(view.task(StepKind.CLOSE))
+    closing = dispatch.under_way_until(view.task(StepKind.CLOSE), view.rules)
     if closing is not None and view.now < closing:  # it may disable the project that the drain enables
         plan.wake(closing)
         return ()

@@ -1,6 +1,6 @@
-"""The engine: loads a deletion, decides, saves, and casts steps.
+"""The engine: loads a deletion or an orphan scan, decides, saves, and casts steps.
 
-It decides while the store locks the deletion, so that any number of engines may run.
+It decides while the store locks the record, so that any number of engines may run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepState
 from cleanup_orchestrator.core.tally import with_tally
 from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.engine import orphan_scans
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import activity, metrics
 from cleanup_orchestrator.store import Conflict, NotFound, Store
+from cleanup_orchestrator.store.deletions import Decided
 
 LOG = log.getLogger(__name__)
 
@@ -159,6 +161,7 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
         retry_base=conf.engine.retry_base,
         retry_cap=conf.engine.retry_cap,
         steps_at_once=conf.engine.steps_at_once,
+        scan_steps_at_once=conf.orphans.steps_at_once,
         deletions_at_once=conf.engine.deletions_at_once,
         approval_resources=conf.approval.resources,
         approval_deletions=conf.approval.deletions_a_day,
@@ -180,7 +183,7 @@ def _gives_place(before: Deletion, after: Deletion) -> bool:
 
 
 class Engine:
-    """Drives deletions."""
+    """Drives deletions and orphan scans."""
 
     def __init__(self, conf: cfg.ConfigOpts, name: str, store: Store, bus: Bus) -> None:
         self.name, self.store, self.bus, self.rules = name, store, bus, rules(conf)
@@ -188,72 +191,84 @@ class Engine:
         self._tick = float(conf.engine.tick)
         self.alarms = Alarms(bus.decide)
         self._lock = threading.Lock()
-        self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
+        self._deciding: dict[str, bool] = {}  #: ids that a thread decides on; true: decide once more
 
     def reread(self) -> None:
         """Apply a changed configuration to all further decisions."""
         self.rules = rules(self._conf)
 
-    def handle(self, deletion_id: str) -> None:
-        """Decide on a deletion until there is nothing more to decide now.
+    def handle(self, id_: str) -> None:
+        """Decide on a deletion or an orphan scan until there is nothing more to decide now.
 
         One thread at a time decides on a deletion: steps of one deletion often end at the same moment, and of parallel
         decisions all but one would be lost. If another thread decides on this deletion, mark it for one more decision
         and return.
         """
         with self._lock:
-            busy = deletion_id in self._deciding
-            self._deciding[deletion_id] = busy
+            busy = id_ in self._deciding
+            self._deciding[id_] = busy
         if busy:
             return
         try:
             while True:
-                self._decide(deletion_id)
+                self._decide(id_)
                 with self._lock:
-                    if not self._deciding[deletion_id]:
-                        del self._deciding[deletion_id]
+                    if not self._deciding[id_]:
+                        del self._deciding[id_]
                         return
-                    self._deciding[deletion_id] = False
+                    self._deciding[id_] = False
         except BaseException:
             with self._lock:
-                self._deciding.pop(deletion_id, None)  # a marked deletion is due: the tick takes it up
+                self._deciding.pop(id_, None)  # a marked deletion is due: the tick takes it up
             raise
 
-    def _decide(self, deletion_id: str) -> None:
+    def _decide(self, id_: str) -> None:
         for _ in range(_MAX_DECISIONS):
             try:
-                with activity.track("decide", deletion_id):
-                    decided = self.store.decide(deletion_id, self._apply, self.rules.deletions_at_once)
+                with activity.track("decide", id_):
+                    again = self._decide_once(id_)
             except Conflict:
                 metrics.CONFLICTS.inc()
                 continue  # a worker wrote first: load again
             except NotFound:
-                LOG.warning("deletion %s is not in the store", deletion_id)
+                LOG.warning("%s is no deletion and no orphan scan in the store", id_)
                 return
-            if decided is None:
+            if not again:
                 return
-            deletion, applied = decided.before, decided.applied
-            with our_log.context(
-                deletion_id=deletion_id, project_id=deletion.project_id, request_id=deletion.request_id
-            ):
-                for event in applied.events:
-                    LOG.info("%s: %s", event.type, event.message)
-            running = {step.id for step in decided.steps if step.state is StepState.RUNNING}
-            for step in applied.steps:
-                if step.id in running:
-                    metrics.TAKEOVERS.labels(str(step.kind)).inc()
-            for batch in applied.casts:
-                self.bus.steps(batch)
-            ended = applied.deletion.status not in LIVE
-            if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):
-                self.bus.decide(deletion.parent_deletion_id)
-            if _gives_place(deletion, applied.deletion):
-                for next_id in self.store.next_ones(self.rules.deletions_at_once, _NEXT):
-                    self.bus.decide(next_id)
-            if not applied.changed:
-                self._set_alarm(applied.deletion, decided.now)
-                return
-        LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
+        LOG.error("%s: %d decisions in a row; the tick goes on with it", id_, _MAX_DECISIONS)
+
+    def _decide_once(self, id_: str) -> bool:
+        """Make one decision; return whether another one should follow at once.
+
+        :raises NotFound: the id is neither that of a deletion nor that of an orphan scan
+        """
+        try:
+            decided = self.store.decide(id_, self._apply, self.rules.deletions_at_once)
+        except NotFound:
+            return orphan_scans.decide(self.store, self.bus, id_, self.rules)
+        return decided is not None and self._carry_out(decided)
+
+    def _carry_out(self, decided: Decided) -> bool:
+        """Send what follows from a decision; return whether another one should follow at once."""
+        deletion, applied = decided.before, decided.applied
+        with our_log.context(deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id):
+            for event in applied.events:
+                LOG.info("%s: %s", event.type, event.message)
+        running = {step.id for step in decided.steps if step.state is StepState.RUNNING}
+        for step in applied.steps:
+            if step.id in running:
+                metrics.TAKEOVERS.labels(str(step.kind)).inc()
+        for batch in applied.casts:
+            self.bus.steps(batch)
+        ended = applied.deletion.status not in LIVE
+        if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):
+            self.bus.decide(deletion.parent_deletion_id)
+        if _gives_place(deletion, applied.deletion):
+            for next_id in self.store.next_ones(self.rules.deletions_at_once, _NEXT):
+                self.bus.decide(next_id)
+        if not applied.changed:
+            self._set_alarm(applied.deletion, decided.now)
+        return applied.changed
 
     def _set_alarm(self, deletion: Deletion, now: datetime.datetime) -> None:
         """Have the deletion decided on when it is due, and not at the tick after that."""
@@ -274,21 +289,30 @@ class Engine:
         return dataclasses.replace(applied, deletion=after, events=events)
 
     def run_ticks(self, stop: threading.Event) -> None:
-        """Take up every deletion that is due, until told to stop.
+        """Take up every deletion and every orphan scan that is due, until told to stop.
 
-        A deletion is due although nothing happens to it if a message was lost.
+        It is due although nothing happens to it if a message was lost.
         """
         while not stop.is_set():
-            try:
-                due = self.store.due()
-            except Exception:
-                LOG.exception("the tick failed; the next one tries again")
-                due = []
-            for deletion_id in due:
+            for id_ in self._due():
                 if stop.is_set():
                     return
                 try:
-                    self.handle(deletion_id)
-                except Exception:  # one deletion that cannot be decided on must not block the others
-                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)
+                    self.handle(id_)
+                except Exception:  # one record that cannot be decided on must not block the others
+                    LOG.exception("the tick failed at %s; the next one tries again", id_)
             stop.wait(self._tick)
+
+    def _due(self) -> list[str]:
+        """Start a scheduled orphan scan; return the ids of all that is due. An error of one does not hide the other."""
+        due: list[str] = []
+        try:
+            due += self.store.due()
+        except Exception:
+            LOG.exception("the tick failed; the next one tries again")
+        try:
+            orphan_scans.start_scheduled(self._conf, self.store)
+            due += filter(None, [self.store.orphan_scan_due()])
+        except Exception:
+            LOG.exception("the tick for orphan scans failed; the next one tries again")
+        return due

@@ -23,7 +23,7 @@ from oslo_log import log
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.monitoring import metrics
@@ -189,12 +189,11 @@ def payload(
     }
 
 
-def scan_payload(scan: OrphanScan, parts: Iterable[ScanPart]) -> dict[str, Any]:
+def scan_payload(scan: OrphanScan, steps: Iterable[Step]) -> dict[str, Any]:
     """Return the payload of a notification about an orphan scan.
 
     The manual (``admin/orphans``) has its fields.
     """
-    work = [part for part in parts if part.service]
     return {
         "orphan_scan_id": scan.id,
         "status": str(scan.status),
@@ -206,10 +205,7 @@ def scan_payload(scan: OrphanScan, parts: Iterable[ScanPart]) -> dict[str, Any]:
         "created_at": _time(scan.created_at),
         "status_at": _time(scan.status_at),
         "finished_at": _time(scan.finished_at),
-        "counters": {
-            name: sum(getattr(part, name) for part in work)
-            for name in ("listed", "owner_unknown", "too_young", "undecided", "candidates", "orphans", "calls")
-        },
+        "counters": counted(steps),
     }
 
 
@@ -227,16 +223,14 @@ class Announcer:
         self,
         sender: Sender,
         steps: Callable[[str], Sequence[Step]],
-        parts: Callable[[str], Sequence[ScanPart]],
         recovery_window: Callable[[], datetime.timedelta] = lambda: datetime.timedelta(0),
     ) -> None:
         """Use a sender, and these functions when a notification is sent.
 
-        :param steps: returns the steps of a deletion, by its id
-        :param parts: returns the parts of an orphan scan, by its id
+        :param steps: returns the steps of a deletion or of an orphan scan, by its id
         :param recovery_window: returns the time between an inventory and the first delete, as configured now
         """
-        self._sender, self._steps, self._parts, self._window = sender, steps, parts, recovery_window
+        self._sender, self._steps, self._window = sender, steps, recovery_window
         self._waiting: queue.Queue[_Message | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
         self._pid = 0
@@ -260,7 +254,7 @@ class Announcer:
     def scan_moved(self, scan: OrphanScan) -> None:
         """Announce an orphan scan that was created, or whose status changed."""
         bad = scan.status in (ScanStatus.FAILED, ScanStatus.INCOMPLETE)
-        self.say(f"{SCAN_PREFIX}.{scan.status}", lambda: scan_payload(scan, self._parts(scan.id)), bad)
+        self.say(f"{SCAN_PREFIX}.{scan.status}", lambda: scan_payload(scan, self._steps(scan.id)), bad)
 
     def brake_changed(self, brake: Brake) -> None:
         """Announce the brake after it was set or released."""

@@ -43,7 +43,7 @@ LOG = log.getLogger(__name__)
 VERSION = "1.0"
 
 #: Method: its argument, an id or a list of ids.
-METHODS = {"decide": "id", "steps": "ids", "force": "id", "orphan_scan": "id", "orphan_scan_part": "id"}
+METHODS = {"decide": "id", "steps": "ids", "force": "id"}
 
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
@@ -83,7 +83,7 @@ class Bus(Protocol):
     """
 
     def decide(self, id_: str) -> None:
-        """Tell an engine to decide on a deletion."""
+        """Tell an engine to decide on a deletion or an orphan scan."""
 
     def steps(self, ids: Sequence[str]) -> None:
         """Tell a worker to claim steps, one after the other."""
@@ -93,12 +93,6 @@ class Bus(Protocol):
 
         ``None``: there was no answer.
         """
-
-    def orphan_scan(self, id_: str) -> None:
-        """Tell an engine to decide on an orphan scan."""
-
-    def orphan_scan_part(self, id_: str) -> None:
-        """Tell a worker to claim a part of an orphan scan."""
 
 
 class Caster:
@@ -132,14 +126,6 @@ class Caster:
             return None
         return answer if isinstance(answer, Mapping) else None  # a worker that drops the message returns None
 
-    def orphan_scan(self, id_: str) -> None:
-        """Cast; see :meth:`decide`."""
-        self._cast(self._engine, "orphan_scan", id_)
-
-    def orphan_scan_part(self, id_: str) -> None:
-        """Cast; see :meth:`decide`."""
-        self._cast(self._worker, "orphan_scan_part", id_)
-
     @staticmethod
     def _cast(client: Any, method: str, given: str | list[str]) -> None:
         try:
@@ -149,25 +135,17 @@ class Caster:
             LOG.warning("cast %s %s failed, the next tick finds the record: %s", method, given, error)
 
 
-def _ignore(_id: str) -> None:
-    """Ignore a message; the tick finds the record."""
-
-
 class EngineEndpoint:
     """Receives casts for engines."""
 
     target = oslo_messaging.Target(version=VERSION)
 
-    def __init__(self, handle: Callable[[str], None], scan: Callable[[str], None] = _ignore) -> None:
-        self._handle, self._scan = handle, scan
+    def __init__(self, handle: Callable[[str], None]) -> None:
+        self._handle = handle
 
     def decide(self, context: dict[str, Any], id: str) -> None:
-        """Decide on a deletion."""
+        """Decide on a deletion or an orphan scan."""
         self._handle(id)
-
-    def orphan_scan(self, context: dict[str, Any], id: str) -> None:
-        """Decide on an orphan scan."""
-        self._scan(id)
 
 
 class WorkerEndpoint:
@@ -175,19 +153,13 @@ class WorkerEndpoint:
 
     target = oslo_messaging.Target(version=VERSION)
 
-    def __init__(
-        self,
-        handle: Callable[..., None],
-        force: Callable[[str], Mapping[str, str]],
-        scan_part: Callable[[str], None] = _ignore,
-    ) -> None:
+    def __init__(self, handle: Callable[..., None], force: Callable[[str], Mapping[str, str]]) -> None:
         """Create it.
 
         :param handle: does steps one after the other, given their ids
         :param force: see :meth:`Bus.force`
-        :param scan_part: does a part of an orphan scan
         """
-        self._handle, self._force, self._scan_part = handle, force, scan_part
+        self._handle, self._force = handle, force
 
     def force(self, context: dict[str, Any], id: str) -> Mapping[str, str]:
         """Return for which types force may be used."""
@@ -196,10 +168,6 @@ class WorkerEndpoint:
     def steps(self, context: dict[str, Any], ids: list[str]) -> None:
         """Claim steps, one after the other."""
         self._handle(*ids)
-
-    def orphan_scan_part(self, context: dict[str, Any], id: str) -> None:
-        """Claim a part of an orphan scan."""
-        self._scan_part(id)
 
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:

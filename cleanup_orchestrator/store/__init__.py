@@ -115,11 +115,8 @@ class Store:
 
         scans = OrphanScans(database)
         self.create_orphan_scan, self.orphan_scan, self.orphan_scans = scans.create, scans.get, scans.page
-        self.orphan_scan_due, self.save_orphan_scan = scans.due, scans.save
-        self.cancel_orphan_scan = scans.cancel
-        self.claim_scan_part, self.renew_scan_part = scans.claim_part, scans.renew_part
-        self.release_scan_part, self.finish_scan_part = scans.release_part, scans.finish_part
-        self.put_scan_parts = scans.put_parts
+        self.orphan_scan_due, self.decide_orphan_scan = scans.due, scans.decide
+        self.cancel_orphan_scan, self.put_scan_steps = scans.cancel, scans.put_steps
         self.note_orphans, self.see_orphans_again = scans.note_orphans, scans.see_again
         self.candidate_projects = scans.candidate_projects
         self.orphans, self.orphan_projects = scans.orphans, scans.projects

@@ -33,15 +33,15 @@ class Changes(Repository):
         """
         with self._database.begin() as c:
             # First, because it locks the row: the deletion cannot change between the check and the record.
-            mine = t.deletions.c.id == step.deletion_id
+            mine = t.deletions.c.id == step.owner_id
             c.execute(t.deletions.update().where(mine).values(version=t.deletions.c.version + 1))
             if guard.may_write(c, step) is None:
                 return None
-            existing = _changes(c, step.deletion_id, undone=None)
+            existing = _changes(c, step.owner_id, undone=None)
             for change in existing:
                 if not change.undone and change.type == type_ and dict(change.data) == dict(data):
                     return change
-            change = Change(new_id(), step.deletion_id, len(existing) + 1, type_, dict(data))
+            change = Change(new_id(), step.owner_id, len(existing) + 1, type_, dict(data))
             c.execute(
                 t.changes.insert(),
                 [
@@ -74,7 +74,7 @@ class Changes(Repository):
         :returns: ``False``: the step may not write, nothing is saved
         """
         with self._database.begin() as c:
-            queries.lock_deletion(c, step.deletion_id)
+            queries.lock_deletion(c, step.owner_id)
             if (now := guard.may_write(c, step, undoing=True)) is None:
                 return False
             mine = sa.and_(t.changes.c.id == change.id, t.changes.c.undone.is_(False))

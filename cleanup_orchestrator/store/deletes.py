@@ -64,7 +64,7 @@ def _row(step: Step, one: DeleteRecord) -> dict[str, Any]:
     return {
         "step_id": step.id,
         "resource_id": records.resource_id(one.id),
-        "deletion_id": step.deletion_id,
+        "deletion_id": step.owner_id,
         "accepted": one.accepted,
         "failed": one.failed,
         "fault": records.text(one.fault),

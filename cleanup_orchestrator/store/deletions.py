@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -136,9 +136,7 @@ class Deletions(Repository):
                         deletion, created_at=now, updated_at=now, status_at=now, progress_at=now, wake_at=now
                     )
                     c.execute(t.deletions.insert(), [records.deletion_values(deletion)])
-                    rows = [
-                        records.step_values(Step(id=new_id(), deletion_id=deletion.id, kind=kind)) for kind in kinds
-                    ]
+                    rows = [records.step_values(Step(id=new_id(), owner_id=deletion.id, kind=kind)) for kind in kinds]
                     c.execute(t.steps.insert(), rows)
                     write_journal(c, deletion.id, now, [event])
                     made.append(deletion)
@@ -260,7 +258,7 @@ class Deletions(Repository):
             if applied is None:
                 return None
             saved = _write_deletion(c, deletion, applied.deletion)
-            _write_steps(c, {step.id: step for step in steps}, applied.steps)
+            queries.write_steps(c, {step.id: step for step in steps}, applied.steps)
             liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
             return Decided(deletion, steps, now, applied), saved, liens
 
@@ -325,7 +323,7 @@ class Deletions(Repository):
                 ended = _end_dry_runs(c, [(after, event) for event in events[:1]]) if begins else []
                 saved, now = _write_deletion(c, before, after), database_time(c)
                 for step in steps:
-                    _write_step(c, step)
+                    queries.write_step(c, step)
                 return saved, _write_consequences(c, before, saved, events, abandoned, now), ended
         except sa_exc.IntegrityError:
             existing = self.live(after.project_id)
@@ -398,40 +396,6 @@ def _write_deletion(c: Connection, before: Deletion, after: Deletion) -> Deletio
     if c.execute(queries.UPDATE_DELETION, records.deletion_values(after) | key).rowcount != 1:
         raise Conflict(f"deletion {before.id} changed meanwhile")
     return after
-
-
-def _write_step(c: Connection, step: Step) -> None:
-    """Write a step.
-
-    :raises Conflict: when it has changed since it was read
-    """
-    values = records.step_values(dataclasses.replace(step, version=step.version + 1))
-    key = {"known_id": step.id, "known_version": step.version}
-    if c.execute(queries.UPDATE_STEP, values | key).rowcount != 1:
-        raise Conflict(f"step {step.id} changed meanwhile")
-
-
-def _write_steps(c: Connection, known: Mapping[str, Step], steps: Iterable[Step]) -> None:
-    """Write steps in one statement for all those that change in the same way: a round dispatches many at once.
-
-    :param known: the steps as they were read, by id
-    :raises Conflict: when one has changed since it was read
-    """
-    alike: dict[str, tuple[dict[str, Any], list[Step]]] = {}
-    for step in steps:
-        before, after = records.step_values(known[step.id]), records.step_values(step)
-        changes = {name: value for name, value in after.items() if value != before[name] and name != "version"}
-        alike.setdefault(repr(sorted(changes.items())), (changes, []))[1].append(step)
-    for changes, group in alike.values():
-        if len(group) == 1:
-            _write_step(c, group[0])
-            continue
-        table = t.steps.c
-        ids, keys = [step.id for step in group], [(step.id, step.version) for step in group]
-        mine = table.id.in_(ids), sa.tuple_(table.id, table.version).in_(keys)
-        result = c.execute(t.steps.update().where(*mine).values(**changes, version=table.version + 1))
-        if result.rowcount != len(group):
-            raise Conflict(f"one of the steps {', '.join(ids)} changed meanwhile")
 
 
 def _write_consequences(

@@ -17,7 +17,8 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
-from cleanup_orchestrator.core.step import Step, StepState
+from cleanup_orchestrator.core.orphan_scan import SCANNING
+from cleanup_orchestrator.core.step import SCANS, Step, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import queries
 from cleanup_orchestrator.store import tables as t
@@ -43,6 +44,24 @@ def claimed(c: Connection, step: Step) -> queries.Work | None:
     return found if waiting else None
 
 
+def claimed_scan(c: Connection, step: Step) -> queries.ScanWork | None:
+    """Return the stored step of an orphan scan with the scan, if this claim is still the latest.
+
+    ``None``: as in :func:`claimed`, or the scan has ended.
+    """
+    found = queries.find_scan_work(c, step.id)
+    if found is None or found.scan.status not in SCANNING:
+        return None
+    current = found.step
+    return found if current.fencing_token == step.fencing_token and current.state is StepState.RUNNING else None
+
+
+def held(c: Connection, step: Step) -> datetime.datetime | None:
+    """Return the time if this claim of a step is still the latest, whatever the step belongs to, else ``None``."""
+    found = claimed_scan(c, step) if step.kind in SCANS else claimed(c, step)
+    return None if found is None else found.now
+
+
 #: The condition that a claim of a step is still the latest. Its parameters are those of :func:`claim`.
 CLAIM_HOLDS = sa.and_(
     t.steps.c.id == sa.bindparam("claimed_id"),
@@ -65,7 +84,7 @@ def claim(step: Step) -> dict[str, Any]:
 
 def waiting(step: Step) -> dict[str, Any]:
     """Return the parameters of :data:`WAITS_FOR` for a step."""
-    return {"waiting_id": step.deletion_id, "waiting_round": step.round}
+    return {"waiting_id": step.owner_id, "waiting_round": step.round}
 
 
 def may_write(

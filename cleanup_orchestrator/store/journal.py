@@ -105,7 +105,7 @@ class Journal(Repository):
         with self._database.begin() as c:
             if (now := guard.may_write(c, step)) is None:
                 return False
-            write_journal(c, step.deletion_id, now, events)
+            write_journal(c, step.owner_id, now, events)
             return True
 
 

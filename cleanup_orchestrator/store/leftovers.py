@@ -226,7 +226,7 @@ def _says(row: sa.Row[Any], leftover: Leftover) -> bool:
 
 def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
     return {
-        "deletion_id": step.deletion_id,
+        "deletion_id": step.owner_id,
         "step_id": step.id,
         "region": step.region,
         "service": step.service,

@@ -1,27 +1,27 @@
-"""Orphan scans, their parts, and the orphans that they found.
+"""Orphan scans, and the orphans that they found.
 
-A part is written only by the worker that claimed it: the part runs, its fencing token is that of the claim, and its
-scan has not ended. The next claim of the same read discards what the claim before has written, so that nothing is
-counted twice after a worker died.
+Their steps are claimed and finished as those of deletions are; see :mod:`.steps`. Orphans are written only by the
+worker that claimed the step, while the scan has not ended. The next claim of the same read discards what the claim
+before has written, so that nothing is counted twice after a worker died.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import Outcome, StepState
-from cleanup_orchestrator.store import records
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Advance, Orphan, OrphanScan, ScanStatus
+from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import ROWS, Repository, database_time, new_id
-from cleanup_orchestrator.store.errors import Conflict, NotFound, ScanUnderWay
+from cleanup_orchestrator.store.errors import NotFound, ScanUnderWay
 from cleanup_orchestrator.store.paging import Page, paged
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
@@ -51,11 +51,11 @@ OPTS = {
             help="Hours after the beginning of the latest scan at which the engines start another one. 0: never.",
         ),
         cfg.IntOpt(
-            "parts_at_once",
+            "steps_at_once",
             default=2,
             min=1,
             mutable=True,
-            help="Parts of a scan (one type of one region each) that all workers together work on at once.",
+            help="Steps of a scan (one type of one region each) that all workers together work on at once.",
         ),
         cfg.IntOpt(
             "most_listed",
@@ -68,7 +68,10 @@ OPTS = {
     ]
 }
 
-_SCANS, _PARTS, _ORPHANS = t.orphan_scans, t.orphan_scan_parts, t.orphans
+_SCANS, _ORPHANS = t.orphan_scans, t.orphans
+
+#: Decides on a scan; see :func:`orphan_scan.advance`. Without effects: it may be called again.
+Decision = Callable[[OrphanScan, Sequence[Step], datetime.datetime], Advance]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,11 +105,11 @@ def new_scan(conf: cfg.ConfigOpts, **values: Any) -> OrphanScan:
 
 
 class OrphanScans(Repository):
-    """Reads and writes orphan scans, their parts and their orphans."""
+    """Reads and writes orphan scans and their orphans."""
 
     # ------------------------------------------------------------------------------------------------------- scans
     def create(self, scan: OrphanScan, not_before: datetime.timedelta | None = None) -> OrphanScan | None:
-        """Record a scan with its first part, which reads the catalog.
+        """Record a scan with its first step, which reads the catalog.
 
         The database's time replaces its times.
 
@@ -134,20 +137,17 @@ class OrphanScans(Repository):
                 return None
             scan = dataclasses.replace(scan, created_at=now, status_at=now, wake_at=now)
             c.execute(_SCANS.insert(), [records.scan_values(scan)])
-            c.execute(_PARTS.insert(), [records.part_values(ScanPart(new_id(), scan.id))])
+            c.execute(t.steps.insert(), [records.step_values(Step(new_id(), scan.id, StepKind.CATALOG))])
             return scan
 
     @retry_transient
-    def get(self, scan_id: str) -> tuple[OrphanScan, tuple[ScanPart, ...], datetime.datetime]:
-        """Return a scan, its parts and the time, as of one transaction.
+    def get(self, scan_id: str) -> tuple[OrphanScan, tuple[Step, ...]]:
+        """Return a scan and its steps, as of one transaction.
 
         :raises NotFound: when it does not exist
         """
         with self._database.read() as c:
-            scan = _scan(c, scan_id)
-            query = sa.select(_PARTS).where(_PARTS.c.scan_id == scan_id)
-            rows = c.execute(query.order_by(_PARTS.c.region, _PARTS.c.service, _PARTS.c.type))
-            return scan, tuple(records.part(row) for row in rows), database_time(c)
+            return _scan(c, scan_id), queries.steps_of(c, scan_id)
 
     @retry_transient
     def page(self, page: Page, **filters: str) -> list[OrphanScan]:
@@ -169,39 +169,39 @@ class OrphanScans(Repository):
             found: str | None = c.execute(query).scalar()
             return found
 
-    def save(self, before: OrphanScan, after: OrphanScan, parts: Iterable[ScanPart] = ()) -> OrphanScan:
-        """Save a decision.
+    def decide(self, scan_id: str, decision: Decision) -> tuple[OrphanScan, Advance]:
+        """Load a scan, decide on it, and save the decision in the same transaction.
 
-        When the scan ends, resources that were not seen twice are deleted from the record.
+        The row of the scan is locked meanwhile. When the scan ends, resources that were not seen twice are deleted from
+        the record.
 
-        :param parts: those that the decision changed, each with the version that was read
-        :raises Conflict: when the scan or a part has changed since it was read
+        :returns: the scan as it was, and the decision
+        :raises NotFound: when the scan does not exist
+        :raises Conflict: when a worker has claimed or renewed a changed step since it was read
         """
-        saved = self._save(before, after, tuple(parts))
-        if saved.status is not before.status:
-            self._database.listeners.scan_moved(saved)
-        return saved
+        before, decided = self._decide(scan_id, decision)
+        if decided.scan.status is not before.status:
+            self._database.listeners.scan_moved(decided.scan)
+        return before, decided
 
     @retry_transient
-    def _save(self, before: OrphanScan, after: OrphanScan, parts: Sequence[ScanPart]) -> OrphanScan:
+    def _decide(self, scan_id: str, decision: Decision) -> tuple[OrphanScan, Advance]:
         with self._database.begin() as c:
-            after = dataclasses.replace(after, version=before.version + 1)
-            mine = sa.and_(_SCANS.c.id == before.id, _SCANS.c.version == before.version)
-            if c.execute(_SCANS.update().where(mine).values(records.scan_values(after))).rowcount != 1:
-                raise Conflict(f"orphan scan {before.id} changed meanwhile")
-            for part in parts:
-                known = sa.and_(_PARTS.c.id == part.id, _PARTS.c.version == part.version)
-                values = records.part_values(dataclasses.replace(part, version=part.version + 1))
-                if c.execute(_PARTS.update().where(known).values(values)).rowcount != 1:
-                    raise Conflict(f"part {part.id} changed meanwhile")
-            if after.status not in SCANNING:
-                _forget_unconfirmed(c, after.id)
-            return after
+            before, steps = _scan(c, scan_id, lock=True), queries.steps_of(c, scan_id)
+            decided = decision(before, steps, database_time(c))
+            if decided.scan == before and not decided.steps:
+                return before, decided
+            values = records.scan_values(dataclasses.replace(decided.scan, version=before.version + 1))
+            c.execute(_SCANS.update().where(_SCANS.c.id == scan_id).values(values))
+            queries.write_steps(c, {step.id: step for step in steps}, decided.steps)
+            if decided.scan.status not in SCANNING:
+                _forget_unconfirmed(c, scan_id)
+            return before, decided
 
     def cancel(self, scan_id: str, message: str) -> OrphanScan:
         """End a scan now; a scan that has ended is returned as it is.
 
-        Later writes of its parts are refused.
+        Later writes of its steps are refused.
 
         :raises NotFound: when it does not exist
         """
@@ -221,128 +221,40 @@ class OrphanScans(Repository):
                 _forget_unconfirmed(c, scan_id)
             return _scan(c, scan_id)
 
-    # ------------------------------------------------------------------------------------------------------- parts
-    def claim_part(self, part_id: str, worker: str, lease: float) -> tuple[OrphanScan, ScanPart] | None:
-        """Claim a dispatched part under a lease of so many seconds.
-
-        Orphans that an earlier claim of the first read has noted are deleted from the record.
-
-        :returns: ``None``: another worker has claimed the part, it is finished, or the scan has ended
-        """
-        return self._claim_part(part_id, worker, lease, [])
-
     @retry_transient
-    def _claim_part(
-        self, part_id: str, worker: str, lease: float, tried: list[ScanPart]
-    ) -> tuple[OrphanScan, ScanPart] | None:
-        """Claim a part; see :meth:`Steps._claim` for ``tried``."""
-        with self._database.begin() as c:
-            row = c.execute(sa.select(_PARTS).where(_PARTS.c.id == part_id)).first()
-            if row is None:
-                return None
-            part = records.part(row)
-            scan = _scan(c, part.scan_id)
-            if part in tried:
-                return scan, part
-            if part.state is not StepState.DISPATCHED or scan.status not in SCANNING:
-                return None
-            until = database_time(c) + datetime.timedelta(seconds=lease)
-            token, version = part.fencing_token + 1, part.version + 1
-            claimed = dataclasses.replace(
-                part, state=StepState.RUNNING, fencing_token=token, worker=worker, lease_until=until, version=version
-            )
-            tried.append(claimed)
-            known = sa.and_(_PARTS.c.id == part_id, _PARTS.c.version == part.version)
-            if c.execute(_PARTS.update().where(known).values(records.part_values(claimed))).rowcount != 1:
-                return None
-            if part.read == 1:
-                c.execute(_ORPHANS.delete().where(_ORPHANS.c.part_id == part_id))
-            return scan, claimed
+    def put_steps(self, holder: Step, wanted: Iterable[Step], not_covered: Sequence[Mapping[str, str]]) -> bool:
+        """Record what the step that reads the catalog found.
 
-    @retry_transient
-    def renew_part(self, part: ScanPart, lease: float) -> bool:
-        """Extend the lease of a claimed part.
-
-        ``False``: the claim does not hold any more, or the scan has ended.
-        """
-        with self._database.begin() as c:
-            until = database_time(c) + datetime.timedelta(seconds=lease)
-            return _write_part(c, part, lease_until=until)
-
-    def release_part(self, part: ScanPart) -> bool:
-        """Give a claimed part back to the queue, as if it had just been dispatched.
-
-        ``False``: the claim is gone.
-        """
-        with self._database.begin() as c:
-            now = database_time(c)
-            return _write_part(c, part, state=str(StepState.DISPATCHED), dispatched_at=now, lease_until=None)
-
-    @retry_transient
-    def put_parts(self, holder: ScanPart, wanted: Iterable[ScanPart], not_covered: Sequence[Mapping[str, str]]) -> bool:
-        """Record what the part that reads the catalog found.
-
-        That is the parts to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim does
+        That is the lists to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim does
         not hold any more, nothing is saved.
         """
         with self._database.begin() as c:
-            if not _write_part(c, holder):
+            if not _hold_claim(c, holder):
                 return False
-            here = _PARTS.c.scan_id == holder.scan_id
-            known = c.execute(sa.select(_PARTS.c.region, _PARTS.c.service, _PARTS.c.type).where(here))
-            there = {tuple(row) for row in known}
-            rows = [records.part_values(p) for p in wanted if (p.region, p.service, p.type) not in there]
+            there = {(step.region, step.service, step.type) for step in queries.steps_of(c, holder.owner_id)}
+            rows = [records.step_values(s) for s in wanted if (s.region, s.service, s.type) not in there]
             if rows:
-                c.execute(_PARTS.insert(), rows)
+                c.execute(t.steps.insert(), rows)
             values = {"not_covered": [records.plain(dict(x)) for x in not_covered], "version": _SCANS.c.version + 1}
-            c.execute(_SCANS.update().where(_SCANS.c.id == holder.scan_id).values(values))
-            return True
-
-    @retry_transient
-    def finish_part(self, part: ScanPart) -> bool:
-        """Save the result of a claimed part.
-
-        After the second read, the orphans that it has seen again are confirmed.
-
-        :param part: as its worker has it, with outcome and numbers
-        :returns: ``False``: the claim does not hold any more, nothing is saved
-        """
-        names = ("outcome", "reason", "message", "listed", "owner_unknown", "too_young", "undecided", "calls")
-        values = {name: records.part_values(part)[name] for name in names}
-        with self._database.begin() as c:
-            if not _write_part(
-                c, part, state=str(StepState.DONE), finished_at=database_time(c), lease_until=None, **values
-            ):
-                return False
-            if part.outcome is Outcome.CLEAR:
-                mine = _ORPHANS.c.part_id == part.id
-                again = sa.and_(mine, _ORPHANS.c.seen_fence == part.fencing_token)
-                if part.read == 2:
-                    c.execute(_ORPHANS.update().where(again).values(confirmed=True))
-                column, which = ("orphans", again) if part.read == 2 else ("candidates", mine)
-                count = c.execute(sa.select(sa.func.count()).select_from(_ORPHANS).where(which)).scalar_one()
-                c.execute(_PARTS.update().where(_PARTS.c.id == part.id).values({column: count}))
-            # The new version makes an engine that decided on older parts read again.
-            due = {"wake_at": database_time(c), "version": _SCANS.c.version + 1}
-            c.execute(_SCANS.update().where(_SCANS.c.id == part.scan_id).values(due))
+            c.execute(_SCANS.update().where(_SCANS.c.id == holder.owner_id).values(values))
             return True
 
     # ------------------------------------------------------------------------------------------------------ orphans
     @retry_transient
-    def note_orphans(self, part: ScanPart, found: Sequence[Orphan]) -> bool:
+    def note_orphans(self, step: Step, found: Sequence[Orphan]) -> bool:
         """Note resources that the first read has seen, each once.
 
         ``False``: the claim does not hold any more.
         """
         with self._database.begin() as c:
-            if not _write_part(c, part):
+            if not _hold_claim(c, step):
                 return False
             by_id = {_resource_id(orphan): orphan for orphan in found}
             _expect_new_values(c)
-            mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(by_id))
+            mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(by_id))
             for noted in c.execute(sa.select(_ORPHANS.c.resource_id).where(mine)).scalars():
                 by_id.pop(noted, None)  # compared here, because some databases compare without case
-            seen = {"scan_id": part.scan_id, "part_id": part.id, "seen_fence": 0, "confirmed": False}
+            seen = {"scan_id": step.owner_id, "step_id": step.id, "seen_fence": 0, "confirmed": False}
             seen["first_seen_at"] = seen["last_seen_at"] = database_time(c)
             new = list(by_id.items())
             for start in range(0, len(new), ROWS):
@@ -351,29 +263,29 @@ class OrphanScans(Repository):
             return True
 
     @retry_transient
-    def candidate_projects(self, part: ScanPart) -> tuple[str, ...]:
+    def candidate_projects(self, step: Step) -> tuple[str, ...]:
         """Return the projects of the resources that the first read noted."""
-        query = sa.select(_ORPHANS.c.project_id).where(_ORPHANS.c.part_id == part.id).distinct()
+        query = sa.select(_ORPHANS.c.project_id).where(_ORPHANS.c.step_id == step.id).distinct()
         with self._database.read() as c:
             return tuple(sorted(c.execute(query).scalars()))
 
     @retry_transient
-    def see_again(self, part: ScanPart, seen: Sequence[Orphan]) -> bool:
+    def see_again(self, step: Step, seen: Sequence[Orphan]) -> bool:
         """Note resources that the second read has seen with the same owner.
 
         ``False``: the claim is gone.
         """
         with self._database.begin() as c:
-            if not _write_part(c, part):
+            if not _hold_claim(c, step):
                 return False
             owners = {_resource_id(orphan): orphan.project_id for orphan in seen}
             _expect_new_values(c)
-            mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(owners))
+            mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(owners))
             query = sa.select(_ORPHANS.c.id, _ORPHANS.c.resource_id, _ORPHANS.c.project_id).where(mine)
             # Compared here, because some databases compare without case.
             same = [row.id for row in c.execute(query) if owners.get(row.resource_id) == row.project_id]
             if same:
-                values = {"seen_fence": part.fencing_token, "last_seen_at": database_time(c)}
+                values = {"seen_fence": step.fencing_token, "last_seen_at": database_time(c)}
                 c.execute(_ORPHANS.update().where(_ORPHANS.c.id.in_(same)).values(values))
             return True
 
@@ -431,27 +343,55 @@ class OrphanScans(Repository):
         ]
 
 
-def _scan(c: Connection, scan_id: str) -> OrphanScan:
-    row = c.execute(sa.select(_SCANS).where(_SCANS.c.id == scan_id)).first()
+def _scan(c: Connection, scan_id: str, lock: bool = False) -> OrphanScan:
+    query = sa.select(_SCANS).where(_SCANS.c.id == scan_id)
+    row = c.execute(query.with_for_update() if lock else query).first()
     if row is None:
         raise NotFound(f"no orphan scan has the id {scan_id}")
     return records.scan(row)
 
 
-def _write_part(c: Connection, part: ScanPart, **values: Any) -> bool:
-    """Update a part if its claim still holds and its scan has not ended.
+def wake_scan(c: Connection, scan_id: str, now: datetime.datetime) -> bool:
+    """Make a scan due for a decision; return ``False`` if it has ended."""
+    live = sa.and_(_SCANS.c.id == scan_id, _SCANS.c.live.is_not(None))
+    return bool(c.execute(_SCANS.update().where(live).values(wake_at=now, version=_SCANS.c.version + 1)).rowcount)
+
+
+def begin_read(c: Connection, step: Step) -> None:
+    """Delete what an earlier claim of the first read has noted."""
+    if step.round == 1:
+        c.execute(_ORPHANS.delete().where(_ORPHANS.c.step_id == step.id))
+
+
+def count_orphans(c: Connection, step: Step) -> None:
+    """Count what a finished read has noted; after the second read, confirm the orphans that it has seen again.
+
+    :param step: as the result left it, with the fencing token of its claim
+    """
+    mine = _ORPHANS.c.step_id == step.id
+    again = sa.and_(mine, _ORPHANS.c.seen_fence == step.fencing_token)
+    if step.round == 2:
+        c.execute(_ORPHANS.update().where(again).values(confirmed=True))
+    name, which = ("orphans", again) if step.round == 2 else ("candidates", mine)
+    number = c.execute(sa.select(sa.func.count()).select_from(_ORPHANS).where(which)).scalar_one()
+    counts = dataclasses.replace(step.counts, **{name: number})
+    c.execute(t.steps.update().where(t.steps.c.id == step.id).values(counts=dataclasses.asdict(counts)))
+
+
+#: See :func:`_hold_claim`.
+_HOLD_CLAIM = (
+    t.steps.update()
+    .where(guard.CLAIM_HOLDS, sa.exists().where(_SCANS.c.id == t.steps.c.owner_id, _SCANS.c.live.is_not(None)))
+    .values(version=t.steps.c.version + 1)
+)
+
+
+def _hold_claim(c: Connection, step: Step) -> bool:
+    """Return whether the claim of a step still holds and its scan has not ended.
 
     Its row is locked from then on.
     """
-    live = sa.exists().where(_SCANS.c.id == part.scan_id, _SCANS.c.live.is_not(None))
-    claimed = sa.and_(
-        _PARTS.c.id == part.id,
-        _PARTS.c.fencing_token == part.fencing_token,
-        _PARTS.c.state == str(StepState.RUNNING),
-        live,
-    )
-    written = c.execute(_PARTS.update().where(claimed).values(**values, version=_PARTS.c.version + 1))
-    return bool(written.rowcount == 1)
+    return bool(c.execute(_HOLD_CLAIM, guard.claim(step)).rowcount == 1)
 
 
 def _forget_unconfirmed(c: Connection, scan_id: str) -> None:

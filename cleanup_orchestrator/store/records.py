@@ -25,11 +25,11 @@ from cleanup_orchestrator.core.deletion import (
     UseDecision,
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
-from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanStatus
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
-from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, ScanCounts, Step, StepKind, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
@@ -219,11 +219,15 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+_NO_COUNTS = ScanCounts()
+
+
 def step_values(s: Step) -> dict[str, Any]:
     """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     values |= {"after": list(s.after), "needed_by": list(s.needed_by)}
     values |= {"message": text(s.message), "remedy": text(s.remedy)}
+    values["counts"] = dataclasses.asdict(s.counts) if s.counts != _NO_COUNTS else None
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
@@ -253,6 +257,7 @@ def step(row: Row[Any], prefix: str = "") -> Step:
     values["kind"], values["state"] = _KINDS[values["kind"]], _STATES[values["state"]]
     values["outcome"], values["token"] = _OUTCOMES[values["outcome"]], _TOKENS[values["token"]]
     values["after"], values["needed_by"] = tuple(values["after"]), tuple(values["needed_by"])
+    values["counts"] = ScanCounts(**values["counts"]) if values["counts"] else _NO_COUNTS
     return Step(**values)
 
 
@@ -260,7 +265,7 @@ def step(row: Row[Any], prefix: str = "") -> Step:
 _SHOWN = tuple(
     t.steps.c[name]
     for name in (
-        *("id", "deletion_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
+        *("id", "owner_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
         *("waived", "round", "attempt", "state", "outcome", "reason", "message", "found", "remaining", "kept"),
         *("forcing", "abandoned", "unseen", "unplanned", "unselected", "digest", "deleted", "calls"),
         *("same", "absent", "remedy"),
@@ -275,9 +280,9 @@ def select_shown_steps() -> sa.Select[Any]:
 
 def shown_step(row: Sequence[Any]) -> Step:
     """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
-    id_, deletion_id, kind, region, service, type_, setting, informational, token, *rest = row
+    id_, owner_id, kind, region, service, type_, setting, informational, token, *rest = row
     waived, round_, attempt, state, outcome, *others = rest
-    where = id_, deletion_id, _KINDS[kind], region, service, type_, (), (), setting, informational
+    where = id_, owner_id, _KINDS[kind], region, service, type_, (), (), setting, informational
     result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
     return Step(*where, *result, *others)
 
@@ -292,19 +297,8 @@ def scan_values(s: OrphanScan) -> dict[str, Any]:
 
 def scan(row: Row[Any]) -> OrphanScan:
     """Return the orphan scan in a row."""
-    values = {name: value for name, value in row._mapping.items() if name != "live"}
+    values = {f.name: row._mapping[f.name] for f in dataclasses.fields(OrphanScan)}
     return OrphanScan(**{**values, "status": ScanStatus(row.status), "not_covered": tuple(row.not_covered)})
-
-
-def part_values(p: ScanPart) -> dict[str, Any]:
-    """Return the columns of a part of an orphan scan."""
-    values = {f.name: getattr(p, f.name) for f in dataclasses.fields(p)} | {"message": text(p.message)}
-    return {k: str(v) if isinstance(v, StepState | Outcome) else v for k, v in values.items()}
-
-
-def part(row: Row[Any]) -> ScanPart:
-    """Return the part of an orphan scan in a row."""
-    return ScanPart(**{**row._mapping, "state": StepState(row.state), "outcome": Outcome(row.outcome)})
 
 
 _ORPHAN = tuple(field.name for field in dataclasses.fields(Orphan))

@@ -14,7 +14,7 @@ from cleanup_orchestrator.store.database import database_time
 
 #: Tables with rows of a deletion or a scan. Their rows are deleted first, because of the foreign keys.
 _OF_DELETION = (t.leftovers, t.deletes, t.event_resources, t.events, t.changes, t.steps)
-_OF_SCAN = (t.orphans, t.orphan_scan_parts)
+_OF_SCAN = (t.orphans, t.steps)
 
 
 def purgeable(now: datetime.datetime, age: datetime.timedelta, named: bool) -> sa.ColumnElement[bool]:
@@ -57,14 +57,14 @@ def _scans(now: datetime.datetime, age: datetime.timedelta) -> sa.ColumnElement[
 def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, int]:
     """Return how many rows of each table :func:`purge` would delete."""
     now = database_time(c)
-    found = {}
+    found: dict[str, int] = {}
     for table, parts, over in (
         (t.deletions, _OF_DELETION, purgeable(now, age, named)),
         (t.orphan_scans, _OF_SCAN, _scans(now, age)),
     ):
         ids = sa.select(table.c.id).where(over)
         for part in parts:
-            found[part.name] = _number(c, part, _key(part, table).in_(ids))
+            found[part.name] = found.get(part.name, 0) + _number(c, part, _key(part, table).in_(ids))
         found[table.name] = _number(c, table, over)
     return found
 
@@ -89,13 +89,16 @@ def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) 
         if not (ids := c.scalars(query.with_for_update()).all()):
             continue
         for part in parts:
-            removed[part.name] = c.execute(part.delete().where(_key(part, table).in_(ids))).rowcount
+            gone = c.execute(part.delete().where(_key(part, table).in_(ids))).rowcount
+            removed[part.name] = removed.get(part.name, 0) + gone
         removed[table.name] = c.execute(table.delete().where(table.c.id.in_(ids))).rowcount
     return removed
 
 
 def _key(part: sa.Table, table: sa.Table) -> sa.ColumnElement[str]:
-    """Return the column of a table that refers to another table."""
+    """Return the column of a table that refers to another table. That of a step has no foreign key."""
+    if part is t.steps:
+        return part.c.owner_id
     return next(key.parent for key in part.foreign_keys if key.column.table is table)
 
 

@@ -41,7 +41,7 @@ class Statistics(Repository):
         Except for the count by status, only live deletions are read: the time does not grow with old records.
         """
         live = t.deletions.c.live_project_id.is_not(None)
-        of_live = t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.deletion_id)
+        of_live = t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.owner_id)
         under_way = live & t.steps.c.state.in_([str(StepState.DISPATCHED), str(StepState.RUNNING)])
         by_state = (
             sa.select(t.steps.c.state, sa.func.count(), sa.func.min(t.steps.c.dispatched_at))

@@ -1,4 +1,4 @@
-"""Steps: a survey creates them; workers claim them and save their results.
+"""Steps of deletions and of orphan scans: workers claim them and save their results.
 
 An engine writes a step only if its ``version`` is the one that it read. A worker writes a step only with the
 ``fencing_token`` of its claim.
@@ -14,14 +14,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core import force, orphan_scan
 from cleanup_orchestrator.core.actions import believed, record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.messages import Place
-from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan
+from cleanup_orchestrator.core.step import SCANS, TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.changes import mark_undone
@@ -29,6 +30,7 @@ from cleanup_orchestrator.store.database import Repository, new_id
 from cleanup_orchestrator.store.deletes import replace_deletes
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
+from cleanup_orchestrator.store.orphans import begin_read, count_orphans, wake_scan
 from cleanup_orchestrator.store.plugin_liens import settle_lien
 from cleanup_orchestrator.store.tallies import tallies
 from cleanup_orchestrator.store.transient import retry_transient
@@ -41,7 +43,7 @@ _SURVEYED = frozenset({"after", "needed_by", "project_setting", "informational",
 _CLAIMED = ("state", "fencing_token", "worker", "started_at", "lease_until", "version")
 
 #: Columns that a result does not write: a survey may write them at the same moment, or they never change.
-_NOT_OF_RESULT = _SURVEYED | {"id", "deletion_id", "version"}
+_NOT_OF_RESULT = _SURVEYED | {"id", "owner_id", "version"}
 
 #: These statements set the columns that are among their parameters. By fencing token and state, not by version: the
 #: lease may be renewed at the same moment. An engine that decided on older values reads again. The other parameters
@@ -58,25 +60,26 @@ class Steps(Repository):
     """Reads and writes steps."""
 
     @retry_transient
-    def list(self, deletion_id: str) -> tuple[Step, ...]:
-        """Return all steps of a deletion."""
+    def list(self, owner_id: str) -> tuple[Step, ...]:
+        """Return all steps of a deletion or of an orphan scan."""
         with self._database.read() as c:
-            return queries.steps_of(c, deletion_id)
+            return queries.steps_of(c, owner_id)
 
     @retry_transient
     def live_places(self) -> frozenset[tuple[str, str]]:
         """Return (region, service) of all steps of live deletions."""
         s, d = t.steps.c, t.deletions.c
-        query = sa.select(s.region, s.service).join(t.deletions, d.id == s.deletion_id).distinct()
+        query = sa.select(s.region, s.service).join(t.deletions, d.id == s.owner_id).distinct()
         with self._database.read() as c:
             rows = c.execute(query.where(d.live_project_id.is_not(None), s.service != ""))
             return frozenset((row.region, row.service) for row in rows)
 
     @retry_transient
     def places(self) -> Sequence[Place]:
-        """Return the region, service and type of all steps on record that concern a service, each once."""
+        """Return the region, service and type of all steps of deletions that concern a service, each once."""
         s = t.steps.c
-        query = sa.select(s.region, s.service, s.type).where(s.service != "").distinct()
+        of_deletions = s.service != "", s.kind.not_in(sorted(map(str, SCANS)))
+        query = sa.select(s.region, s.service, s.type).where(*of_deletions).distinct()
         with self._database.read() as c:
             return [(row.region, row.service, row.type) for row in c.execute(query)]
 
@@ -90,9 +93,9 @@ class Steps(Repository):
             return {}
         found: dict[str, list[Step]] = {}
         with self._database.read() as c:
-            rows = c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))).all()
+            rows = c.execute(sa.select(t.steps).where(t.steps.c.owner_id.in_(deletion_ids))).all()
         for row in rows:
-            found.setdefault(row.deletion_id, []).append(records.step(row))
+            found.setdefault(row.owner_id, []).append(records.step(row))
         return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
 
     @retry_transient
@@ -104,29 +107,32 @@ class Steps(Repository):
             return tallies(c, deletion_ids)
 
     # ------------------------------------------------------------------------------------------------------ claims
-    def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:
+    def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion | OrphanScan, Step] | None:
         """Claim a dispatched step under a lease of so many seconds.
 
         Its fencing token grows.
 
-        :returns: ``None``: another worker has claimed the step, it is finished, or the deletion does not wait for it
+        :returns: the step, and the deletion or the orphan scan that it belongs to. ``None``: another worker has claimed
+            the step, it is finished, or what it belongs to does not wait for it
         """
         return self._claim(step_id, worker, lease, set())
 
     @retry_transient
-    def _claim(self, step_id: str, worker: str, lease: float, tried: set[Step]) -> tuple[Deletion, Step] | None:
+    def _claim(
+        self, step_id: str, worker: str, lease: float, tried: set[Step]
+    ) -> tuple[Deletion | OrphanScan, Step] | None:
         """Claim a step.
 
         :param tried: receives the step as each attempt writes it. If it is stored so, an earlier attempt was committed
             and its answer was lost
         """
         with self._database.begin() as c:
-            if (found := queries.find_work(c, step_id)) is None:
+            if (found := _waiting(c, step_id)) is None:
                 return None
-            deletion, step, now = found.deletion, found.step, found.now
+            owner, step, now, waits = found
             if step in tried:
-                return deletion, step
-            if step.state is not StepState.DISPATCHED or not allowed(deletion, step):
+                return owner, step
+            if step.state is not StepState.DISPATCHED or not waits:
                 return None
             claimed = dataclasses.replace(
                 step,
@@ -141,15 +147,19 @@ class Steps(Repository):
             key = {"known_id": step.id, "known_version": step.version}
             values = records.step_values(claimed)
             result = c.execute(queries.UPDATE_STEP, {name: values[name] for name in _CLAIMED} | key)
-            return (deletion, claimed) if result.rowcount == 1 else None
+            if result.rowcount != 1:
+                return None
+            if step.kind is StepKind.SCAN:
+                begin_read(c, step)
+            return owner, claimed
 
     @retry_transient
     def renew(self, step: Step, lease: float) -> bool:
         """Extend the lease of a claimed step. ``False``: the claim does not hold any more."""
         with self._database.begin() as c:
-            if (found := guard.claimed(c, step)) is None:
+            if (now := guard.held(c, step)) is None:
                 return False
-            until = found.now + datetime.timedelta(seconds=lease)
+            until = now + datetime.timedelta(seconds=lease)
             result = c.execute(_UPDATE_CLAIMED, {"lease_until": until} | guard.claim(step))
             return bool(result.rowcount == 1)
 
@@ -171,9 +181,9 @@ class Steps(Repository):
         of a process, and the lease expires.
         """
         with self._database.begin() as c:
-            if (found := guard.claimed(c, step)) is None:
+            if (now := guard.held(c, step)) is None:
                 return False
-            values = {"state": str(StepState.DISPATCHED), "dispatched_at": found.now, "lease_until": None}
+            values = {"state": str(StepState.DISPATCHED), "dispatched_at": now, "lease_until": None}
             result = c.execute(_UPDATE_CLAIMED, values | guard.claim(step))
             return bool(result.rowcount == 1)
 
@@ -189,6 +199,9 @@ class Steps(Repository):
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
         """
         try:
+            if step.kind in SCANS:
+                self._finish_scan(step, result)
+                return True
             liens = self._finish(step, result, events, tuple(yielded))
         except _ClaimLost:
             return False
@@ -227,6 +240,22 @@ class Steps(Repository):
             return settle_lien(c, deletion, after, result, now)
 
     @retry_transient
+    def _finish_scan(self, step: Step, result: StepResult) -> None:
+        """Save the result of a step of an orphan scan, with the counts of the orphans on record.
+
+        :raises _ClaimLost: the claim does not hold any more; the transaction is rolled back
+        """
+        with self._database.begin() as c:
+            # The scan first, as in a decision. Its new version makes an engine that decided on older steps read again.
+            if (found := guard.claimed_scan(c, step)) is None or not wake_scan(c, found.scan.id, found.now):
+                raise _ClaimLost
+            after = orphan_scan.record(found.step, result, found.now)
+            if c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step)).rowcount != 1:
+                raise _ClaimLost
+            if step.kind is StepKind.SCAN and result.outcome is Outcome.CLEAR:
+                count_orphans(c, after)
+
+    @retry_transient
     def put(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
         """Replace the sweep steps of a deletion by those that its survey found.
 
@@ -243,10 +272,10 @@ class Steps(Repository):
         :returns: ``False``: the claim of the survey step does not hold any more, nothing is saved
         """
         with self._database.begin() as c:
-            queries.lock_deletion(c, holder.deletion_id)
+            queries.lock_deletion(c, holder.owner_id)
             if (found := guard.claimed(c, holder)) is None:
                 return False
-            known = {_key(s): s for s in queries.steps_of(c, holder.deletion_id) if s.kind not in TASKS}
+            known = {_key(s): s for s in queries.steps_of(c, holder.owner_id) if s.kind not in TASKS}
             beginning = found.deletion.status is Status.ACCEPTED
             new = []
             for step in wanted:
@@ -260,13 +289,22 @@ class Steps(Repository):
             return True
 
 
+def _waiting(c: Connection, step_id: str) -> tuple[Deletion | OrphanScan, Step, datetime.datetime, bool] | None:
+    """Return a step with what it belongs to, the time, and whether the latter waits for the step."""
+    if (found := queries.find_work(c, step_id)) is not None:
+        return found.deletion, found.step, found.now, allowed(found.deletion, found.step)
+    if (of_scan := queries.find_scan_work(c, step_id)) is not None:
+        return *of_scan, of_scan.scan.status in SCANNING
+    return None
+
+
 def _key(step: Step) -> tuple[StepKind, str, str, str]:
     return step.kind, step.region, step.service, step.type
 
 
 def _new_step(holder: Step, step: Step, now: datetime.datetime) -> dict[str, Any]:
     """Return the columns of a step that a survey found first."""
-    values = records.step_values(dataclasses.replace(step, id=new_id(), deletion_id=holder.deletion_id))
+    values = records.step_values(dataclasses.replace(step, id=new_id(), owner_id=holder.owner_id))
     return values | _survey_result(holder, step, None, now)
 
 
@@ -333,7 +371,7 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
             names.append(f"{step.name}@{step.region}")
     if names:
         text = f"need not be asked any more: {', '.join(sorted(names))}"
-        write_journal(c, holder.deletion_id, now, [Event(EventType.SURVEY_DROPPED, text, holder.worker)])
+        write_journal(c, holder.owner_id, now, [Event(EventType.SURVEY_DROPPED, text, holder.worker)])
 
 
 def _result_values(step: Step) -> dict[str, Any]:

@@ -109,7 +109,8 @@ steps = sa.Table(
     "steps",
     metadata,
     sa.Column("id", _ID, primary_key=True),
-    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    # A deletion or an orphan scan, by ``kind``.
+    sa.Column("owner_id", _ID, nullable=False),
     sa.Column("kind", _CODE, nullable=False),
     sa.Column("region", sa.String(128), nullable=False),
     sa.Column("service", sa.String(128), nullable=False),
@@ -147,7 +148,8 @@ steps = sa.Table(
     sa.Column("same", sa.Integer, nullable=False),
     sa.Column("absent", sa.Boolean, nullable=False),
     sa.Column("remedy", sa.Text, nullable=False),
-    sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
+    sa.Column("counts", sa.JSON(none_as_null=True), nullable=True),  # of an orphan scan
+    sa.UniqueConstraint("owner_id", "kind", "region", "service", "type"),
     **_OPTIONS,
 )
 
@@ -360,45 +362,13 @@ orphan_scans = sa.Table(
     **_OPTIONS,
 )
 
-orphan_scan_parts = sa.Table(
-    "orphan_scan_parts",
-    metadata,
-    sa.Column("id", _ID, primary_key=True),
-    sa.Column("scan_id", _ID, sa.ForeignKey("orphan_scans.id"), nullable=False),
-    sa.Column("region", sa.String(128), nullable=False),
-    sa.Column("service", sa.String(128), nullable=False),
-    sa.Column("type", sa.String(128), nullable=False),
-    sa.Column("project_setting", sa.Boolean, nullable=False),
-    sa.Column("read", sa.Integer, nullable=False),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    sa.Column("state", _CODE, nullable=False),
-    sa.Column("outcome", _CODE, nullable=False),
-    sa.Column("reason", _CODE, nullable=False),
-    sa.Column("message", sa.Text, nullable=False),
-    sa.Column("listed", sa.Integer, nullable=False),
-    sa.Column("owner_unknown", sa.Integer, nullable=False),
-    sa.Column("too_young", sa.Integer, nullable=False),
-    sa.Column("undecided", sa.Integer, nullable=False),
-    sa.Column("candidates", sa.Integer, nullable=False),
-    sa.Column("orphans", sa.Integer, nullable=False),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("fencing_token", sa.Integer, nullable=False),
-    sa.Column("worker", sa.String(255), nullable=False),
-    sa.Column("dispatched_at", _TIME, nullable=True),
-    sa.Column("lease_until", _TIME, nullable=True),
-    sa.Column("finished_at", _TIME, nullable=True),
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.UniqueConstraint("scan_id", "region", "service", "type"),
-    **_OPTIONS,
-)
-
 #: Resources that the first read found. Those that the second read found again are ``confirmed``; only they are shown.
 orphans = sa.Table(
     "orphans",
     metadata,
     sa.Column("id", _BIGINT, primary_key=True, autoincrement=True),
     sa.Column("scan_id", _ID, sa.ForeignKey("orphan_scans.id"), nullable=False),
-    sa.Column("part_id", _ID, sa.ForeignKey("orphan_scan_parts.id"), nullable=False),
+    sa.Column("step_id", _ID, sa.ForeignKey("steps.id", ondelete="CASCADE"), nullable=False),
     sa.Column("project_id", _ID, nullable=False),
     sa.Column("region", sa.String(128), nullable=False),
     sa.Column("service", sa.String(128), nullable=False),
@@ -415,6 +385,6 @@ orphans = sa.Table(
     sa.Index(None, "scan_id", "id"),
     # With a name of its own: that of the convention is longer than PostgreSQL's 63 characters.
     sa.Index("ix_orphans_counts", *("scan_id", "confirmed", "project_id", "service", "type", "project_setting")),
-    sa.Index(None, "part_id", "resource_id"),
+    sa.Index(None, "step_id", "resource_id"),
     **_OPTIONS,
 )

@@ -69,7 +69,7 @@ def _sum(condition: sa.ColumnElement[bool], value: sa.ColumnElement[int] | int) 
 #: In the order of the fields of ``Tally``.
 _TALLIES = (
     sa.select(
-        _S.deletion_id,
+        _S.owner_id,
         _sum(_IN_SCOPE, 1),
         _sum(sa.and_(_IN_SCOPE, _FINISHED), 1),
         sa.func.sum(_FOUND),
@@ -80,10 +80,10 @@ _TALLIES = (
         _sum(sa.and_(_LISTED, _UNKNOWN), 1),
         sa.func.sum(_S.calls),
     )
-    .select_from(t.deletions.join(t.steps, _S.deletion_id == _D.id))
+    .select_from(t.deletions.join(t.steps, _S.owner_id == _D.id))
     # Both sides: otherwise PostgreSQL reads all steps for some hundred deletions.
-    .where(_D.id.in_(sa.bindparam("ids", expanding=True)), _S.deletion_id.in_(sa.bindparam("ids", expanding=True)))
-    .group_by(_S.deletion_id)
+    .where(_D.id.in_(sa.bindparam("ids", expanding=True)), _S.owner_id.in_(sa.bindparam("ids", expanding=True)))
+    .group_by(_S.owner_id)
 )
 
 

@@ -20,6 +20,7 @@ from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.protocol.discovery import Discovery
 from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.worker.census import Censuses
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 
 
@@ -38,6 +39,7 @@ class WorkerContext:
     budget: Budget = dataclasses.field(init=False)  #: the worker's share of the rate limits
     clouds: Clouds = dataclasses.field(init=False)  #: the same clouds, in sessions that keep the rate limits
     protocol: Discovery = dataclasses.field(init=False)  #: the services that speak the project resources protocol
+    censuses: Censuses = dataclasses.field(default_factory=Censuses)  #: for orphan scans
     others: OtherProjects = dataclasses.field(default_factory=OtherProjects)  #: projects that are not deleted
 
     def __post_init__(self) -> None:

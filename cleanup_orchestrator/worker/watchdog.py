@@ -12,72 +12,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.monitoring import metrics, stacks
 
-if TYPE_CHECKING:
-    from cleanup_orchestrator.cloud.session import GuardedSession
-
 LOG = log.getLogger(__name__)
-
-
-class WatchedTask:
-    """Work in a separate thread that can be given up.
-
-    The API calls of its sessions are its signs of life.
-    """
-
-    def __init__(self) -> None:
-        self.sessions: list[GuardedSession] = []  #: every session that was made for the task
-        self.began = time.monotonic()
-        self.over = threading.Event()  #: set when the thread has ended
-        self._given_up = ""
-
-    def main(self) -> None:
-        """Run in the thread; set ``over`` at the end in every case."""
-        raise NotImplementedError
-
-    def see_through(self, name: str, options: Any, renew: Callable[[], bool]) -> tuple[threading.Thread, str]:
-        """Run it in a thread; return the thread and why to give it up, or empty.
-
-        :param name: of the thread
-        :param options: the configuration group ``[worker]``
-        :param renew: extends the lease of the task; ``False``: the lease is lost
-        """
-        thread = threading.Thread(target=self.main, name=name, daemon=True)
-        thread.start()
-        limits = (lambda: options.step_timeout), (lambda: options.step_limit)
-        return thread, watch(self.over, self.life, *limits, renew, float(options.lease) / 3)
-
-    def seen(self, session: GuardedSession) -> None:
-        """Remember a session that was made for the task."""
-        self.sessions.append(session)
-        if self._given_up:
-            session.end(self._given_up)
-
-    def life(self) -> float:
-        """Return the monotonic time of the last sign of life."""
-        return max((session.life for session in tuple(self.sessions)), default=self.began)
-
-    @property
-    def calls(self) -> int:
-        """The number of API calls so far."""
-        return sum(session.calls for session in tuple(self.sessions))
-
-    @property
-    def writing(self) -> bool:
-        """Whether a write call is under way: it may still take effect."""
-        return any(session.writing for session in tuple(self.sessions))
-
-    def give_up(self, why: str) -> None:
-        """Withhold every further API call: the thread hangs."""
-        self._given_up = f"given up: {why}"
-        for session in tuple(self.sessions):
-            session.end(self._given_up)
 
 
 class HungThreads:
@@ -119,24 +60,19 @@ class HungThreads:
         If it may start, the caller calls :meth:`leave` at its end.
         """
         with self._lock:
-            hanging = [(other, since) for other, since in self._threads.values() if where(other) == where(step)]
+            hanging = [(other, since) for other, since in self._threads.values() if other.place == step.place]
             for other, since in hanging:
                 if other.id == step.id:
-                    return f"{where(step)} hangs since {time.monotonic() - since:.0f} seconds in this worker"
-            if hanging and self._tried.setdefault(where(step), step.id) != step.id:
-                return f"{where(step)} hangs for {len(hanging)} others: its steps are tried one at a time"
+                    return f"{step.place} hangs since {time.monotonic() - since:.0f} seconds in this worker"
+            if hanging and self._tried.setdefault(step.place, step.id) != step.id:
+                return f"{step.place} hangs for {len(hanging)} others: its steps are tried one at a time"
             return ""
 
     def leave(self, step: Step) -> None:
         """Let the next step of the same type and region start."""
         with self._lock:
-            if self._tried.get(where(step)) == step.id:
-                del self._tried[where(step)]
-
-
-def where(step: Step) -> str:
-    """Return the name of a step and its region."""
-    return f"{step.name}@{step.region or '-'}"
+            if self._tried.get(step.place) == step.id:
+                del self._tried[step.place]
 
 
 def watch(

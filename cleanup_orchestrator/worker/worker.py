@@ -1,17 +1,18 @@
-"""The worker: claims steps of deletions and carries them out."""
+"""The worker: claims steps of deletions and of orphan scans, and carries them out."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator.core.step import SCANS
 from cleanup_orchestrator.monitoring import health
 from cleanup_orchestrator.worker import watchdog
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.force_check import forcible_types
-from cleanup_orchestrator.worker.leases import LeasedWorker
 from cleanup_orchestrator.worker.task import StepTask
 
 LOG = log.getLogger(__name__)
@@ -103,23 +104,63 @@ OPTS = {
 }
 
 
-class Worker(LeasedWorker[StepTask]):
-    """Takes the steps of deletions."""
+class Worker:
+    """Takes steps from the message bus and carries them out."""
 
     def __init__(self, context: WorkerContext) -> None:
-        super().__init__()
         self.context = context
         self.hung = watchdog.HungThreads()
+        self._tasks: set[StepTask] = set()  #: under way in this process
+        self._refusing = self._stopping = False
 
-    def claim(self, work_id: str) -> StepTask | None:
-        """Claim a step; ``None``: it is taken, finished, or the deletion has moved on."""
+    def claim(self, step_id: str) -> StepTask | None:
+        """Claim a step; ``None``: it is taken, finished, or what it belongs to has moved on."""
         context = self.context
-        claimed = context.store.claim(work_id, context.name, float(context.conf.worker.lease))
+        claimed = context.store.claim(step_id, context.name, float(context.conf.worker.lease))
         return None if claimed is None else StepTask(context, self.hung, *claimed)
 
-    def pass_on(self, work_id: str) -> None:
-        """Cast a step to another worker."""
-        self.context.bus.steps([work_id])
+    def handle(self, *step_ids: str) -> None:
+        """Claim steps, carry them out one after the other, and tell the engines about their results.
+
+        :param step_ids: steps of the same deletion or scan: the engines are told once, after the last step
+        """
+        done = [task for step_id in step_ids if (task := self._carry_out(step_id)) is not None]
+        if done:
+            done[-1].announce()
+
+    def _carry_out(self, step_id: str) -> StepTask | None:
+        """Claim a step and carry it out; return it unless it has no result that this worker saved."""
+        if self._refusing:
+            self.context.bus.steps([step_id])  # another worker claims it
+            return None
+        task = self.claim(step_id)
+        if task is None:
+            LOG.debug("%s cannot be claimed", step_id)
+            return None
+        self._tasks.add(task)
+        task.stopping = self._stopping  # it may have been claimed just after the others were told to stop
+        try:
+            with task.context():
+                task.carry_out()
+        except Exception:  # the lease runs out, and the step is taken up again
+            LOG.exception("%s could not save its result", task.name)
+            return None
+        finally:
+            self._tasks.discard(task)
+        return task
+
+    def refuse(self) -> None:
+        """Take no further step: a cast that still arrives is passed on to another worker.
+
+        Steps of orphan scans stop now. They take long, change nothing, and are done again by another worker.
+        """
+        self._refusing = True
+        self._stop(task for task in tuple(self._tasks) if task.step.kind in SCANS)
+
+    @staticmethod
+    def _stop(tasks: Iterable[StepTask]) -> None:
+        for task in tasks:
+            task.stopping = True
 
     def release_claims(self, patience: float) -> None:
         """Give every step under way back to the queue, because the process ends.
@@ -131,7 +172,8 @@ class Worker(LeasedWorker[StepTask]):
         :param patience: seconds to wait for write calls that are under way
         """
         deadline = time.monotonic() + patience
-        self.stop_tasks()
+        self._refusing = self._stopping = True
+        self._stop(tuple(self._tasks))
         while waiting := [task for task in tuple(self._tasks) if not task.release_claim()]:
             if time.monotonic() >= deadline:
                 names = ", ".join(f"{task.step.name} ({task.step.id})" for task in waiting)

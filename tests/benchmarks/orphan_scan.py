@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import requests
 
-from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus, counted
 from cleanup_orchestrator.store.orphans import new_scan
 from tests.benchmarks.figures import Figure, main
 from tests.emulated.cloud import OWN_PROJECT, USER
@@ -64,19 +64,20 @@ def scan(dead: bool) -> None:
             record = new_scan(running.parts.conf)
             begun, spent = time.monotonic(), time.process_time()
             store.create_orphan_scan(record)
-            running.parts.bus.orphan_scan(record.id)
+            running.parts.bus.decide(record.id)
             while (found := store.orphan_scan(record.id))[0].status in SCANNING:
                 time.sleep(0.1)
-            took, parts = time.monotonic() - begun - record.reread_after * dead, found[1]
+            took = time.monotonic() - begun - record.reread_after * dead
+            counts = counted(found[1])
         print(
             json.dumps(
                 {
                     "status": found[0].status,
-                    "listed": sum(part.listed for part in parts),
-                    "orphans": sum(part.orphans for part in parts),
+                    "listed": counts["listed"],
+                    "orphans": counts["orphans"],
                     "seconds": took,
                     "processor": time.process_time() - spent,
-                    "calls": sum(part.calls for part in parts),
+                    "calls": counts["calls"],
                     "megabytes": memory() - before,
                 }
             ),

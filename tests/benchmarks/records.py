@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Origin, Status, Tally
 from cleanup_orchestrator.core.holds import Lien, Waiver
-from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -70,7 +70,7 @@ def fill(engine: Engine, size: int, types: int) -> Records:
         _insert(c, tables.liens, (_lien(source, n) for n in range(size)))
         _insert(c, tables.waivers, (_waiver(source, n) for n in range(size)))
         _insert(c, tables.orphan_scans, (_scan(n, id_, scans[-1]) for n, id_ in enumerate(scans)))
-        _insert(c, tables.orphan_scan_parts, (_part(n, scans[-1]) for n in range(60)))
+        _insert(c, tables.steps, (_scan_step(n, scans[-1]) for n in range(60)))
         _insert(c, tables.orphans, (_orphan(n, scans[-1]) for n in range(size)))
     live = tuple(d.id for d in made if d.status in LIVE)
     times = (made[size // 100].created_at, made[-size // 100].created_at)
@@ -191,7 +191,7 @@ def _steps(c: Connection, types: int) -> None:
     number = sa.cast(k.n, sa.String(8))
     given = {
         step.id: d.id + "-" + number,
-        step.deletion_id: d.id,
+        step.owner_id: d.id,
         step.kind: k.kind,
         step.region: sa.case((sweep, "RegionOne"), else_=""),
         step.service: k.service,
@@ -311,15 +311,15 @@ def _scan(n: int, id_: str, last: str) -> dict[str, Any]:
     return records.scan_values(OrphanScan(id_, status, at, at, at, 3600, 600, finished_at=at))
 
 
-def _part(n: int, scan_id: str) -> dict[str, Any]:
-    part = ScanPart(f"{scan_id}-{n}", scan_id, "RegionOne", f"service-{n % 10}", f"type_{n}", state=StepState.DONE)
-    return records.part_values(part)
+def _scan_step(n: int, scan_id: str) -> dict[str, Any]:
+    where = "RegionOne", f"service-{n % 10}", f"type_{n}"
+    return records.step_values(Step(f"{scan_id}-{n}", scan_id, StepKind.SCAN, *where, state=StepState.DONE))
 
 
 def _orphan(n: int, scan_id: str) -> dict[str, Any]:
     return {
         "scan_id": scan_id,
-        "part_id": f"{scan_id}-{n % 60}",
+        "step_id": f"{scan_id}-{n % 60}",
         "project_id": _project(n // 50),
         "region": "RegionOne",
         "service": f"service-{n // 10 % 10}",

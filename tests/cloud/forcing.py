@@ -44,7 +44,7 @@ class Forcing(demo.Demo):
 
         def begun() -> int:
             with sqlite3.connect(self.home / "cleanup-orchestrator.sqlite", timeout=30) as database:
-                rows = database.execute("SELECT sum(fencing_token) FROM steps WHERE deletion_id = ?", (deletion_id,))
+                rows = database.execute("SELECT sum(fencing_token) FROM steps WHERE owner_id = ?", (deletion_id,))
                 ((number,),) = rows.fetchall()
             database.close()
             return int(number)

@@ -21,7 +21,7 @@ from tests.cloud.test_undo import Record, Tenant, fenced, points, record, stock,
 def members_type(record: Record, deletion_id: str) -> None:
     """Add a type that is listed with the janitor's token, so that the access step makes the janitor."""
     with record.store.database.engine.begin() as connection:
-        mine = tables.steps.c.deletion_id == deletion_id
+        mine = tables.steps.c.owner_id == deletion_id
         query = sa.select(tables.steps).where(mine, tables.steps.c.kind == str(StepKind.ACCESS))
         access = connection.execute(query).one()._mapping
         module = {"id": str(uuid.uuid4()), "kind": str(StepKind.SWEEP), "service": "database", "type": "module"}

@@ -26,7 +26,7 @@ QUICK = """
 [orphans]
 min_age = 0
 reread_after = 2
-parts_at_once = 8
+steps_at_once = 8
 [service_orchestration]
 stack_user_domain = heat
 """

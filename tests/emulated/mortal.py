@@ -19,11 +19,9 @@ from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
 from cleanup_orchestrator.core.orphan_scan import SCANNING
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
-from cleanup_orchestrator.engine import orphan_scans as engine_scans
 from cleanup_orchestrator.plugins.base import EVERYTHING, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.worker import orphan_scan as scanning
 from tests.support import mortal
 
 #: A few types of each sort: with dependencies, over a token of the project, project settings, Keystone's own.
@@ -50,7 +48,6 @@ _TIMES = {
     "project_gone_at finished_at",
     "steps": "dispatched_at started_at finished_at lease_until",
     "orphan_scans": "created_at status_at wake_at reread_at finished_at",
-    "orphan_scan_parts": "dispatched_at finished_at lease_until",
 }
 
 
@@ -121,20 +118,16 @@ class _Turns:
 
     def __init__(self, config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str]) -> None:
         self.messages: collections.deque[tuple[str, tuple[str, ...]]] = collections.deque()
-        names = ("decide", "orphan_scan", "orphan_scan_part")
-        bus = types.SimpleNamespace(**{name: functools.partial(self._send, name) for name in names})
+        bus = types.SimpleNamespace(decide=functools.partial(self._send, "decide"))
         bus.steps = lambda step_ids: self._send("steps", *step_ids)
         parts = mortal.parts(config, fuse, bus, answers=True)
         _ = parts.coverage  # made of all plugins: a service without a wanted type counts as covered
         parts.registry = few(parts.registry, wanted)
         self.store, self.worker = parts.store, parts.worker()
         self._path = str(self.store.database.engine.url.database)
-        self._scans = engine_scans.Scans(parts.conf, self.store, parts.bus)
         self._handlers: dict[str, Callable[..., None]] = {
             "steps": self.worker.handle,
             "decide": parts.engine().handle,
-            "orphan_scan": self._scans.handle,
-            "orphan_scan_part": scanning.Scanner(self.worker.context).handle,
         }
         # After the death of an earlier process: its leases expire, and its casts count as lost.
         self.age(LEASE + 1)
@@ -157,9 +150,8 @@ class _Turns:
         wait = (wake_at - self.store.now()).total_seconds()
         if wait > 0:
             self.age(wait + MARGIN)
-        for due in self.store.due(limit=1):
+        for due in (*self.store.due(limit=1), *filter(None, [self.store.orphan_scan_due()])):
             self._handlers["decide"](due)
-        self._scans.tick()
 
 
 def go(
@@ -182,7 +174,7 @@ def scan(config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], scan_i
     """Run an orphan scan to its end."""
     turns = _Turns(config, fuse, wanted)
     for _ in range(300):
-        found, _parts, _now = turns.store.orphan_scan(scan_id)
+        found, _steps = turns.store.orphan_scan(scan_id)
         if found.status not in SCANNING:
             turns.worker.context.budget.close()
             return

@@ -189,5 +189,5 @@ class Processes:
 
     def step(self, deletion, kind):
         with self.store.database.engine.connect() as connection:
-            query = sa.select(tables.steps).where(tables.steps.c.deletion_id == deletion.id)
+            query = sa.select(tables.steps).where(tables.steps.c.owner_id == deletion.id)
             return next(row for row in connection.execute(query) if row.kind == kind)

@@ -543,7 +543,7 @@ def check_forced(chaos, wanted):
     for project in wanted.forced:
         id_ = chaos.deletion_of(project)
         rows = chaos.sql(f"SELECT resource_id FROM leftovers WHERE deletion_id = '{id_}' AND abandoned")
-        lost = chaos.sql(f"SELECT service, type FROM steps WHERE deletion_id = '{id_}' AND unseen")
+        lost = chaos.sql(f"SELECT service, type FROM steps WHERE owner_id = '{id_}' AND unseen")
         abandoned, unseen = {row[0] for row in rows}, {".".join(row) for row in lost}
         left = chaos.cloud.call("left_ids", project=project)
         assert {i: kind for i, kind in left.items() if i not in abandoned and kind not in unseen} == {}

@@ -497,7 +497,7 @@ class Adopted(Way):
         return conf
 
     def adopt(self):
-        scan, _parts, _now = self.store.orphan_scan(self.scan_id)
+        scan, _steps = self.store.orphan_scan(self.scan_id)
         assert scan.status is ScanStatus.COMPLETED, scan.message
         found = [row.orphan for row in self.store.orphans(self.scan_id, 1000)]
         assert {orphan.project_id for orphan in found} == {self.project}

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.facts import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.orphan_scan import ScanPart, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import Advance, ScanStatus
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ProtocolService, ScanUnderWay, Spoken, tables
@@ -296,35 +296,31 @@ def braked_twice(scene):
 
 # ------------------------------------------------------------------------------------------------- orphan scans
 class ScanScene:
-    """A part of an orphan scan that a worker has claimed, and the events that happen meanwhile."""
+    """A step of an orphan scan that a worker has claimed, and the events that happen meanwhile."""
 
     def __init__(self, store, read=1):
         self.store = store
         self.scan = orphaned.begin(store)
         if read == 2:
-            part = orphaned.claim(store, self.scan.id, "port", 1)
-            assert store.note_orphans(part, [orphaned.port("p1")])
-            assert store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR))
+            step = orphaned.claim(store, self.scan.id, "port", 1)
+            assert store.note_orphans(step, [orphaned.port("p1")])
+            assert store.finish(step, orphaned.clear(step))
         self.mine = orphaned.claim(store, self.scan.id, "port", read, "zombie")
 
     def nothing(self):
         pass
 
     def taken_over(self):
-        orphaned.claim(self.store, self.scan.id, "port", self.mine.read, "successor")
+        orphaned.claim(self.store, self.scan.id, "port", self.mine.round, "successor")
 
     def handed_out_again(self):
-        scan, parts, now = self.store.orphan_scan(self.scan.id)
-        part = next(p for p in parts if p.id == self.mine.id)
-        self.store.save_orphan_scan(
-            scan, scan, [dataclasses.replace(part, state=StepState.DISPATCHED, dispatched_at=now)]
-        )
+        orphaned.dispatch(self.store, self.scan.id, self.mine.id)
 
     def finished(self):
-        assert self.store.finish_scan_part(dataclasses.replace(self.mine, outcome=Outcome.CLEAR))
+        assert self.store.finish(self.mine, orphaned.clear(self.mine))
 
     def given_back(self):
-        assert self.store.release_scan_part(self.mine)
+        assert self.store.release_claim(self.mine)
 
     def cancelled(self):
         self.store.cancel_orphan_scan(self.scan.id, "cancelled")
@@ -334,30 +330,32 @@ class ScanScene:
 
     def everything(self):
         with self.store.database.engine.connect() as connection:
-            names = ("orphan_scans", "orphan_scan_parts", "orphans")
+            names = ("orphan_scans", "steps", "orphans")
             return {name: connection.execute(sa.select(tables.metadata.tables[name])).all() for name in names}
 
 
-#: The writes of a worker with a claimed part.
-BY_PART = {
-    "renew_scan_part": lambda s: s.store.renew_scan_part(s.mine, 60),
-    "release_scan_part": lambda s: s.store.release_scan_part(s.mine),
-    "put_scan_parts": lambda s: s.store.put_scan_parts(s.mine, [ScanPart("x", s.scan.id, "R", "dns", "zone")], []),
+#: The writes of a worker with a claimed step of a scan.
+BY_SCAN = {
+    "renew": lambda s: s.store.renew(s.mine, 60),
+    "release_claim": lambda s: s.store.release_claim(s.mine),
+    "put_scan_steps": lambda s: s.store.put_scan_steps(
+        s.mine, [Step("x", s.scan.id, StepKind.SCAN, "R", "dns", "zone")], []
+    ),
     "note_orphans": lambda s: s.store.note_orphans(s.mine, [orphaned.port("of a zombie")]),
     "see_orphans_again": lambda s: s.store.see_orphans_again(s.mine, [orphaned.port("p1")]),
-    "finish_scan_part": lambda s: s.store.finish_scan_part(dataclasses.replace(s.mine, outcome=Outcome.CLEAR)),
+    "finish": lambda s: s.store.finish(s.mine, orphaned.clear(s.mine)),
 }
 
 
-@pytest.mark.parametrize("method", BY_PART)
+@pytest.mark.parametrize("method", BY_SCAN)
 @pytest.mark.parametrize(
     "meanwhile", ["nothing", "taken_over", "handed_out_again", "finished", "given_back", "cancelled", "ended"]
 )
-def test_a_worker_without_the_claim_of_the_scan_part_writes_nothing(store, method, meanwhile):
+def test_a_worker_without_the_claim_of_the_scan_step_writes_nothing(store, method, meanwhile):
     scene = ScanScene(store, read=2 if method == "see_orphans_again" else 1)
     getattr(scene, meanwhile)()
     before = scene.everything()
-    assert BY_PART[method](scene) is (meanwhile == "nothing")
+    assert BY_SCAN[method](scene) is (meanwhile == "nothing")
     if meanwhile != "nothing":
         assert scene.everything() == before
 
@@ -374,25 +372,31 @@ def a_scan_begun_twice(store):
     assert store.create_orphan_scan(fresh).id == fresh.id, "saved before, and the answer was lost"
 
 
-def a_scan_saved_with_old_facts(store):
+def a_scan_decided_with_an_old_step(store, number=1):
+    """The scan is locked during a decision, and its steps are not: a worker may renew its lease."""
     scene = ScanScene(store)
-    scan, parts, _ = store.orphan_scan(scene.scan.id)
-    scene.finished()
+
+    def overtaken(scan, steps, now):
+        old = [dataclasses.replace(each, message="of a zombie", version=each.version - 1) for each in steps[:number]]
+        return Advance(dataclasses.replace(scan, message="of a zombie"), tuple(old))
+
+    before = scene.everything()
     with pytest.raises(Conflict):
-        store.save_orphan_scan(scan, dataclasses.replace(scan, message="of a zombie"))
-    scan, _, _ = store.orphan_scan(scene.scan.id)
-    with pytest.raises(Conflict):
-        store.save_orphan_scan(scan, dataclasses.replace(scan, message="of a zombie"), parts)
-    assert store.orphan_scan(scene.scan.id)[0].message == ""
+        store.decide_orphan_scan(scene.scan.id, overtaken)
+    assert scene.everything() == before
 
 
-def a_part_claimed_twice(store):
+def a_scan_decided_with_old_steps(store):
+    a_scan_decided_with_an_old_step(store, 3)
+
+
+def a_scan_step_claimed_twice(store):
     scene = ScanScene(store)
     scene.given_back()
-    assert store.claim_scan_part(scene.mine.id, "one", 60)
-    assert store.claim_scan_part(scene.mine.id, "another", 60) is None
+    assert store.claim(scene.mine.id, "one", 60)
+    assert store.claim(scene.mine.id, "another", 60) is None
     scene.cancelled()
-    assert store.claim_scan_part(scene.mine.id, "one", 60) is None
+    assert store.claim(scene.mine.id, "one", 60) is None
 
 
 def a_scan_cancelled_twice(store):
@@ -430,14 +434,14 @@ OTHERS = {
     "save_protocol_service": (a_service_asked_twice,),
 }
 OF_SCANS = {
-    "create_orphan_scan": a_scan_begun_twice,
-    "save_orphan_scan": a_scan_saved_with_old_facts,
-    "claim_scan_part": a_part_claimed_twice,
-    "cancel_orphan_scan": a_scan_cancelled_twice,
+    "create_orphan_scan": (a_scan_begun_twice,),
+    "decide_orphan_scan": (a_scan_decided_with_an_old_step, a_scan_decided_with_old_steps),
+    "claim": (a_scan_step_claimed_twice,),
+    "cancel_orphan_scan": (a_scan_cancelled_twice,),
 }
 
 
-@pytest.mark.parametrize("check", OF_SCANS.values(), ids=lambda c: c.__name__)
+@pytest.mark.parametrize("check", [each for checks in OF_SCANS.values() for each in checks], ids=lambda c: c.__name__)
 def test_a_write_based_on_an_old_version_of_a_scan_conflicts(store, check):
     check(store)
 
@@ -467,7 +471,7 @@ def test_the_tables_above_have_every_method_of_the_store_that_writes(store):
         )
 
     methods = {name: each for name, each in vars(store).items() if isinstance(getattr(each, "__self__", 0), Repository)}
-    assert {name for name, each in methods.items() if writes(each)} == {*BY_FENCE, *OTHERS, *BY_PART, *OF_SCANS}
+    assert {name for name, each in methods.items() if writes(each)} == {*BY_FENCE, *OTHERS, *BY_SCAN, *OF_SCANS}
 
 
 # -------------------------------------------------------------------------------------------------- whose clock counts

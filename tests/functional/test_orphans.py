@@ -10,9 +10,9 @@ import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status, accepted
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
+from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus, counted
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.core.step import TASKS, StepKind
 from cleanup_orchestrator.plugins.base import Refused, Verdict
 from cleanup_orchestrator.store import Page, ScanUnderWay
 from cleanup_orchestrator.store.orphans import new_scan
@@ -30,7 +30,7 @@ CLOUD = {
     "fences": True,
     "without": ("network", "object-store", "key-manager"),
 }
-QUICK = {"orphans": {"min_age": 0, "reread_after": 1, "parts_at_once": 8}}
+QUICK = {"orphans": {"min_age": 0, "reread_after": 1, "steps_at_once": 8}}
 #: Seconds between the two reads, if a test does something in between and then lets the time pass.
 LATER = 600
 #: Of the emulated services, what no admin can list over all projects.
@@ -51,25 +51,25 @@ def die(emulated, project):
 def begin(running, **changes):
     scan = dataclasses.replace(new_scan(running.parts.conf, user_name="a test"), **changes)
     running.store.create_orphan_scan(scan)
-    running.parts.bus.orphan_scan(scan.id)
+    running.parts.bus.decide(scan.id)
     return scan.id
 
 
 def until(running, scan_id, *statuses):
-    """Wait for one of these statuses, or for the end; return the scan and its parts."""
+    """Wait for one of these statuses, or for the end; return the scan and its steps."""
 
     def there():
-        scan, parts, _ = running.store.orphan_scan(scan_id)
+        scan, steps = running.store.orphan_scan(scan_id)
         ended = scan.status in statuses or (not statuses and scan.status not in SCANNING)
-        return (scan, parts) if ended else None
+        return (scan, steps) if ended else None
 
     return wait(f"the scan is {', '.join(statuses) or 'over'}", there, 300)
 
 
 def scan(running):
     scan_id = begin(running)
-    ended, parts = until(running, scan_id)
-    return ended, parts, [row.orphan for row in running.store.orphans(scan_id, 100_000)]
+    ended, steps = until(running, scan_id)
+    return ended, steps, [row.orphan for row in running.store.orphans(scan_id, 100_000)]
 
 
 @with_cloud(without=())
@@ -78,7 +78,7 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
     left = emulated.left(dead)
     die(emulated, dead)
     writes = len(emulated.audit.writes)
-    ended, _parts, found = scan(running)
+    ended, _steps, found = scan(running)
     assert ended.status is ScanStatus.COMPLETED, ended.message
     assert {orphan.project_id for orphan in found} == {dead}
     seen = Counter(f"{orphan.service}.{orphan.type}" for orphan in found)
@@ -106,10 +106,10 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
 
 @pytest.mark.slow
 def test_in_a_cloud_without_dead_projects_one_read_is_enough(emulated, running):
-    ended, parts, found = scan(running)
+    ended, steps, found = scan(running)
     assert (ended.status, found, ended.reread_at) == (ScanStatus.COMPLETED, [], None)
-    assert {part.read for part in parts if part.service} == {1}
-    assert sum(part.listed for part in parts) > 5
+    assert {step.round for step in steps if step.kind is StepKind.SCAN} == {1}
+    assert counted(steps)["listed"] > 5
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(e
     until(running, scan_id, ScanStatus.WAITING)
     emulated.identity.projects[dead], emulated.identity.grants[dead] = project, grants
     database_clock.advance(LATER)
-    ended, parts = until(running, scan_id)
-    assert sum(part.candidates for part in parts) > 1
+    ended, steps = until(running, scan_id)
+    assert counted(steps)["candidates"] > 1
     assert (ended.status, running.store.orphans(scan_id, 10)) == (ScanStatus.COMPLETED, [])
 
 
@@ -165,7 +165,7 @@ def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, runni
 
     monkeypatch.setattr(emulated.identity, "answer", broken)
     database_clock.advance(LATER)
-    ended, _parts = until(running, scan_id)
+    ended, _steps = until(running, scan_id)
     assert ended.status is ScanStatus.INCOMPLETE
     assert "unknown" in ended.message
     assert running.store.orphans(scan_id, 10) == []
@@ -175,9 +175,9 @@ def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, runni
 def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others_are_reported(emulated, running):
     die(emulated, emulated.projects[0])
     emulated.faults.down("image")
-    ended, parts, found = scan(running)
+    ended, steps, found = scan(running)
     assert ended.status is ScanStatus.INCOMPLETE
-    assert {part.service for part in parts if part.outcome == "unknown"} == {"image"}
+    assert {step.service for step in steps if step.outcome == "unknown"} == {"image"}
     assert {orphan.service for orphan in found} == {"identity"}
 
 
@@ -196,11 +196,11 @@ def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(emulated
 def test_what_is_younger_than_the_minimum_age_is_left_out(emulated, running):
     die(emulated, emulated.projects[0])
     scan_id = begin(running, min_age=100 * 365 * 24 * 3600)
-    _, parts = until(running, scan_id)
+    _, steps = until(running, scan_id)
     found = [row.orphan for row in running.store.orphans(scan_id, 1000)]
     assert found, "of some types no service says when they were made"
     assert {orphan.created_at for orphan in found} == {None}
-    assert sum(part.too_young for part in parts) > 0
+    assert counted(steps)["too_young"] > 0
 
 
 @pytest.mark.slow
@@ -213,8 +213,8 @@ def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(emulated, r
     until(running, scan_id, ScanStatus.WAITING)
     assert running.store.cancel_orphan_scan(scan_id, "not now").status is ScanStatus.CANCELLED
     database_clock.advance(LATER)  # its second read would be due
-    running.parts.bus.orphan_scan(scan_id)
-    ended, _parts, found = scan(running)  # engine and workers have done all of another one meanwhile
+    running.parts.bus.decide(scan_id)
+    ended, _steps, found = scan(running)  # engine and workers have done all of another one meanwhile
     assert (ended.status, bool(found)) == (ScanStatus.COMPLETED, True)
     assert running.store.orphan_scan(scan_id)[0].status is ScanStatus.CANCELLED
     assert running.store.orphans(scan_id, 10) == []

@@ -9,6 +9,7 @@ REDACT = "cleanup_orchestrator/core/redact.py"
 REFERENCES = "cleanup_orchestrator/core/references.py"
 TALLY = "cleanup_orchestrator/core/tally.py"
 ALARMS = "cleanup_orchestrator/engine/alarms.py"
+ENGINE = "cleanup_orchestrator/engine/deletions.py"
 SCANS = "cleanup_orchestrator/engine/orphan_scans.py"
 
 MUTATIONS = (
@@ -195,30 +196,30 @@ MUTATIONS = (
     # -- scheduled scans
     Mutation(
         "A tick of orphan scans that fails is the last one",
-        SCANS,
-        '                LOG.exception("the tick for orphan scans failed; the next one tries again")\n',
-        "                return\n",
-        tests("engine/orphan_scans"),
+        ENGINE,
+        '            LOG.exception("the tick for orphan scans failed; the next one tries again")\n',
+        "            raise\n",
+        tests("engine/deletions"),
     ),
     Mutation(
-        "A decision on a scan that a worker overtook is not made anew",
-        SCANS,
-        "                continue  # another process wrote first: load again\n",
-        "                return\n",
-        tests("engine/orphan_scans"),
+        "An id that is no deletion's is no scan's either",
+        ENGINE,
+        "            return orphan_scans.decide(self.store, self.bus, id_, self.rules)\n",
+        "            raise\n",
+        tests("engine/deletions"),
     ),
     Mutation(
         "A scan that is under way keeps the tick from deciding on it",
         SCANS,
-        "        except ScanUnderWay:\n            return None\n",
-        "        except ScanUnderWay:\n            raise\n",
+        "    except ScanUnderWay:\n        return None\n",
+        "    except ScanUnderWay:\n        raise\n",
         tests("engine/orphan_scans"),
     ),
     Mutation(
         "A decision on a scan is saved and nothing is cast",
         SCANS,
-        "            for part_id in decided.casts:\n",
-        "            for part_id in ():\n",
+        "    for step_id in decided.casts:\n",
+        "    for step_id in ():\n",
         tests("engine/orphan_scans"),
     ),
     Mutation(

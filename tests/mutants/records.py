@@ -52,8 +52,8 @@ MUTATIONS = (
     Mutation(
         "A result is saved without comparing the fencing token",
         STEPS,
-        "c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))",
-        "c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**_result_values(after)))",
+        "saved = c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))",
+        "saved = c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**_result_values(after)))",
         tests("store/steps store/guard"),
     ),
     Mutation(
@@ -73,8 +73,8 @@ MUTATIONS = (
     Mutation(
         "A worker gives back a step that it does not hold",
         STEPS,
-        "            if (found := guard.claimed(c, step)) is None:\n                return False\n            values = {",
-        "            found = queries.find_work(c, step.id)\n            values = {",
+        "            if (now := guard.held(c, step)) is None:\n                return False\n            values = {",
+        "            now = queries.find_work(c, step.id).now\n            values = {",
         tests("store/steps store/guard"),
     ),
     Mutation(
@@ -87,22 +87,22 @@ MUTATIONS = (
     Mutation(
         "A step is claimed although it is not dispatched",
         STEPS,
-        "if step.state is not StepState.DISPATCHED or not allowed(deletion, step):",
-        "if not allowed(deletion, step):",
+        "if step.state is not StepState.DISPATCHED or not waits:",
+        "if not waits:",
         tests("store/steps store/guard"),
     ),
     Mutation(
         "A step is claimed although its deletion has moved on",
         STEPS,
-        "if step.state is not StepState.DISPATCHED or not allowed(deletion, step):",
+        "if step.state is not StepState.DISPATCHED or not waits:",
         "if step.state is not StepState.DISPATCHED:",
         tests("store/steps store/guard"),
     ),
     Mutation(
         "Two workers that claim a step at once both get it",
         STEPS,
-        "return (deletion, claimed) if result.rowcount == 1 else None",
-        "return (deletion, claimed)",
+        "            if result.rowcount != 1:\n                return None\n            if step.kind",
+        "            if step.kind",
         tests("store/steps store/guard"),
     ),
     Mutation(
@@ -219,7 +219,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A decision on old facts of several steps is saved",
-        DELETIONS,
+        QUERIES,
         "mine = table.id.in_(ids), sa.tuple_(table.id, table.version).in_(keys)",
         "mine = (table.id.in_(ids),)",
         tests("functional/test_fencing"),
@@ -299,7 +299,7 @@ MUTATIONS = (
         "A worker writes the steps of a survey that it does not hold",
         STEPS,
         "            if (found := guard.claimed(c, holder)) is None:\n                return False\n",
-        "            held = (_get(c, holder.deletion_id), holder)\n",
+        "            held = (_get(c, holder.owner_id), holder)\n",
         tests("store/steps store/guard"),
     ),
     # -------------------------------------------------------------------------------------------- liens, brake, waivers
@@ -403,10 +403,10 @@ MUTATIONS = (
         tests("functional/test_store/test_retention"),
     ),
     Mutation(
-        "A worker writes to a part of an orphan scan that it does not hold",
+        "A worker writes orphans of a step that it does not hold",
         ORPHANS,
-        "        _PARTS.c.fencing_token == part.fencing_token,\n",
-        "",
+        "    .where(guard.CLAIM_HOLDS, sa",
+        '    .where(t.steps.c.id == sa.bindparam("claimed_id"), sa.bindparam("claimed_token") >= 0, sa',
         tests("functional/test_fencing"),
     ),
     Mutation(

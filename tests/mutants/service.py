@@ -63,10 +63,10 @@ MUTATIONS = (
     ),
     Mutation(
         "A process that stops leaves its orphan scans under way",
-        SERVICE,
-        "            scans.stop()\n",
-        "            pass\n",
-        UNIT_SERVICE,
+        "cleanup_orchestrator/worker/worker.py",
+        "        self._stop(task for task in tuple(self._tasks) if task.step.kind in SCANS)\n",
+        "",
+        tests("worker/worker"),
     ),
     Mutation(
         "A process closes the database while a thread is under way",

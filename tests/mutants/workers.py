@@ -4,7 +4,6 @@ from tests.mutants.mutation import Mutation, tests
 
 GUARD = "cleanup_orchestrator/worker/guard.py"
 TASK = "cleanup_orchestrator/worker/task.py"
-LEASES = "cleanup_orchestrator/worker/leases.py"
 FORCE_CHECK = "cleanup_orchestrator/worker/force_check.py"
 STEP_CONTEXT = "cleanup_orchestrator/worker/steps/context.py"
 STEP_SWEEP = "cleanup_orchestrator/worker/steps/sweep.py"
@@ -15,7 +14,7 @@ REVOKE = "cleanup_orchestrator/drain/revoke.py"
 JANITOR = "cleanup_orchestrator/drain/janitor.py"
 FENCE = "cleanup_orchestrator/drain/fence.py"
 ENGINE = "cleanup_orchestrator/engine/deletions.py"
-SCANNER = "cleanup_orchestrator/worker/orphan_scan.py"
+SCANNER = "cleanup_orchestrator/worker/steps/scan.py"
 ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 
 MUTATIONS = (
@@ -105,7 +104,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A step is given back while a write call is under way",
-        LEASES,
+        "cleanup_orchestrator/worker/task.py",
         "        if self.writing:\n            return False\n",
         "",
         tests("worker/task"),
@@ -563,8 +562,7 @@ MUTATIONS = (
     Mutation(
         "The parent is not told that a child has ended",
         ENGINE,
-        "            if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):\n"
-        "                self.bus.decide(deletion.parent_deletion_id)\n",
+        "        if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):\n            self.bus.decide(deletion.parent_deletion_id)\n",
         "",
         tests("engine/deletions"),
     ),
@@ -578,8 +576,8 @@ MUTATIONS = (
     Mutation(
         "A decision is saved and nothing is cast",
         ENGINE,
-        "            for batch in applied.casts:",
-        "            for batch in ():",
+        "        for batch in applied.casts:",
+        "        for batch in ():",
         tests("engine/deletions"),
     ),
     Mutation(
@@ -592,8 +590,7 @@ MUTATIONS = (
     Mutation(
         "One deletion that cannot be decided on keeps the tick from all others",
         ENGINE,
-        "                except Exception:  # one deletion that cannot be decided on must not block the others\n"
-        '                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)\n',
+        '                except Exception:  # one record that cannot be decided on must not block the others\n                    LOG.exception("the tick failed at %s; the next one tries again", id_)\n',
         "                except Exception:\n                    break\n",
         tests("engine/deletions"),
     ),
@@ -624,35 +621,49 @@ MUTATIONS = (
         ORPHANS,
         "        if now < scan.reread_at:\n",
         "        if False:\n",
-        tests("worker/orphan_scan"),
+        tests("worker/scan"),
     ),
     Mutation(
         "A resource of a project that Keystone may know is noted as an orphan",
         SCANNER,
         "            if known is not False:\n                continue\n",
         "            if known:\n                continue\n",
-        tests("worker/orphan_scan"),
+        tests("worker/scan"),
     ),
     Mutation(
         "A resource that is too young is noted as an orphan",
         SCANNER,
         "                too_young += 1\n                continue\n",
         "                too_young += 1\n",
-        tests("worker/orphan_scan"),
+        tests("worker/scan"),
     ),
     Mutation(
         "A resource that has another owner by now is an orphan",
         SCANNER,
         "            if resource.owner in gone:\n",
         "            if resource.owner:\n",
-        tests("worker/orphan_scan"),
+        tests("worker/scan"),
     ),
     Mutation(
         "A project that Keystone may know at the second read has orphans",
         SCANNER,
         "            if known is False:\n                gone.add(project_id)\n",
         "            if not known:\n                gone.add(project_id)\n",
-        tests("worker/orphan_scan"),
+        tests("worker/scan"),
+    ),
+    Mutation(
+        "The second read of a scan relies on what Keystone answered at the first",
+        "cleanup_orchestrator/worker/census.py",
+        "setdefault((scan.id, scan.read), Census())",
+        "setdefault((scan.id, 1), Census())",
+        tests("worker/census"),
+    ),
+    Mutation(
+        "A project that Keystone did not answer about has orphans",
+        "cleanup_orchestrator/worker/census.py",
+        "                return None\n        with",
+        "                return False\n        with",
+        tests("worker/census"),
     ),
     # -- the watchdog, and the end of a worker
     Mutation(
@@ -660,21 +671,21 @@ MUTATIONS = (
         "cleanup_orchestrator/worker/worker.py",
         "            if time.monotonic() >= deadline:\n",
         "            if True:\n",
-        tests("worker/worker worker/leases"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A worker that ends waits for ever for a write call that hangs",
         "cleanup_orchestrator/worker/worker.py",
         "            if time.monotonic() >= deadline:\n",
         "            if False:\n",
-        tests("worker/worker worker/leases"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A worker that ends lets its steps write on",
         "cleanup_orchestrator/worker/worker.py",
-        "        self.stop_tasks()\n",
+        "        self._stop(tuple(self._tasks))\n",
         "",
-        tests("worker/worker worker/leases"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A worker in which as many threads hang as it has counts as healthy for ever",
@@ -700,65 +711,65 @@ MUTATIONS = (
     Mutation(
         "Where a type hangs, its steps are all tried at once",
         "cleanup_orchestrator/worker/watchdog.py",
-        "if hanging and self._tried.setdefault(where(step), step.id) != step.id:",
+        "if hanging and self._tried.setdefault(step.place, step.id) != step.id:",
         "if False:",
         tests("worker/watchdog"),
     ),
     Mutation(
         "After the step that was tried alone, no other of its type is tried",
         "cleanup_orchestrator/worker/watchdog.py",
-        "                del self._tried[where(step)]\n",
+        "                del self._tried[step.place]\n",
         "                pass\n",
         tests("worker/watchdog"),
     ),
     Mutation(
         "A step loses its claim when the store does not answer once",
-        LEASES,
+        "cleanup_orchestrator/worker/task.py",
         "self.name, error)\n            return True\n\n    def release_claim",
         "self.name, error)\n            return False\n\n    def release_claim",
-        tests("worker/leases"),
+        tests("worker/task"),
     ),
     Mutation(
         "A claim is released twice",
-        LEASES,
-        "            if not self._released and self.release():\n",
-        "            if self.release():\n",
-        tests("worker/leases"),
+        "cleanup_orchestrator/worker/task.py",
+        "            if not self._released and self.worker.store.release_claim(self.step):\n",
+        "            if self.worker.store.release_claim(self.step):\n",
+        tests("worker/task"),
     ),
     Mutation(
         "A worker that stops takes further steps",
-        LEASES,
-        "            self.pass_on(work_id)\n            return None\n",
-        "            self.pass_on(work_id)\n",
-        tests("worker/leases"),
+        "cleanup_orchestrator/worker/worker.py",
+        "            self.context.bus.steps([step_id])  # another worker claims it\n            return None\n",
+        "            self.context.bus.steps([step_id])\n",
+        tests("worker/worker"),
     ),
     Mutation(
         "A step that a stopping worker refuses is lost until the next tick",
-        LEASES,
-        "            self.pass_on(work_id)\n",
+        "cleanup_orchestrator/worker/worker.py",
+        "            self.context.bus.steps([step_id])  # another worker claims it\n",
         "",
-        tests("worker/leases"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A step that was claimed while the others were told to stop goes on writing",
-        LEASES,
+        "cleanup_orchestrator/worker/worker.py",
         "        task.stopping = self._stopping  # it may have been claimed just after the others were told to stop\n",
         "",
-        tests("worker/leases"),
+        tests("worker/worker"),
     ),
     Mutation(
         "A result that the database never takes is retried until the lease ends",
-        LEASES,
+        "cleanup_orchestrator/worker/task.py",
         "if retries_exhausted or not unavailable(error):",
         "if retries_exhausted:",
         tests("worker/task"),
     ),
     Mutation(
         "The engines are told of each step of a batch",
-        LEASES,
+        "cleanup_orchestrator/worker/worker.py",
         "        if done:\n            done[-1].announce()\n",
         "        for task in done:\n            task.announce()\n",
-        tests("worker/leases worker/worker worker/deleting"),
+        tests("worker/worker"),
     ),
     # -- drains of services
     Mutation(

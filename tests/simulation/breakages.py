@@ -26,8 +26,8 @@ from cleanup_orchestrator.store import deletions, guard, journal, steps
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.steps import Steps
+from cleanup_orchestrator.worker.census import Census
 from cleanup_orchestrator.worker.guard import WriteGuard
-from cleanup_orchestrator.worker.orphan_scan import Census
 from cleanup_orchestrator.worker.steps import survey as survey_step
 from cleanup_orchestrator.worker.steps import sweep as sweep_step
 from cleanup_orchestrator.worker.steps.context import StepContext
@@ -245,7 +245,7 @@ def _no_intent() -> Iterator[Patch]:
 
 
 def _no_record_of_changes() -> Iterator[Patch]:
-    yield Changes, "record_intent", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
+    yield Changes, "record_intent", lambda _self, step, type_, data: Change("x", step.owner_id, 1, type_, data)
 
 
 def _undoes_nothing() -> Iterator[Patch]:
@@ -425,9 +425,9 @@ def _keystone_knows_no_project() -> Iterator[Patch]:
 def _one_read_is_enough() -> Iterator[Patch]:
     real = orphan_scan.advance
 
-    def advance(scan: Any, parts: Any, now: Any, rules: Any) -> Any:
+    def advance(scan: Any, steps: Any, now: Any, rules: Any) -> Any:
         early = dataclasses.replace(scan, reread_at=now) if scan.reread_at is not None else scan
-        return real(early, parts, now, rules)
+        return real(early, steps, now, rules)
 
     yield orphan_scan, "advance", advance
 

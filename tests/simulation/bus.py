@@ -23,17 +23,11 @@ class Bus:
         self._bags: dict[str, list[tuple[float, Message]]] = {"engine": [], "worker": []}
         self.worker: Worker | None = None  #: answers the questions of the API to the workers
 
-    def decide(self, deletion_id: str) -> None:
-        self._cast("engine", "decide", deletion_id)
+    def decide(self, id_: str) -> None:
+        self._cast("engine", "decide", id_)
 
-    def steps(self, step_ids: Sequence[str]) -> None:
-        self._cast("worker", "steps", *step_ids)
-
-    def orphan_scan(self, scan_id: str) -> None:
-        self._cast("engine", "orphan_scan", scan_id)
-
-    def orphan_scan_part(self, part_id: str) -> None:
-        self._cast("worker", "orphan_scan_part", part_id)
+    def steps(self, ids: Sequence[str]) -> None:
+        self._cast("worker", "steps", *ids)
 
     def notification(self, event: str, payload: str, number: str) -> None:
         """Put a notification of Keystone on the bus: it comes at least once."""

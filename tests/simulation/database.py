@@ -59,10 +59,9 @@ _EMPTY = (
     "waivers",
     "leftovers",
     "changes",
+    "orphans",
     "steps",
     "deletions",
-    "orphans",
-    "orphan_scan_parts",
     "orphan_scans",
 )
 

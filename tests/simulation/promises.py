@@ -26,7 +26,7 @@ from tests.support.scheduler import Simulation, Thread
 _HELD = """
 SELECT s.state, s.fencing_token, s.lease_until, s.kind, s.round, s.project_setting,
        d.status, d.purpose, d.round, d.since_round, d.dry_run
-  FROM steps s JOIN deletions d ON d.id = s.deletion_id WHERE s.id = ?
+  FROM steps s JOIN deletions d ON d.id = s.owner_id WHERE s.id = ?
 """
 #: Whether a lien or the brake is in force.
 _PROTECTED = """
@@ -150,7 +150,7 @@ class Promises:
         project_id = self.project[deletion_id]
         given = json.loads(self.one("SELECT approvals FROM deletions WHERE id = ?", deletion_id)[0])
         most = max([self.plan.limit, *(a["resources"] for a in given)])
-        done = "SELECT region, service || '.' || type FROM steps WHERE deletion_id = ? AND outcome = 'leftovers'"
+        done = "SELECT region, service || '.' || type FROM steps WHERE owner_id = ? AND outcome = 'leftovers'"
         seen = set(self.database.raw.execute(f"{done} AND waived = ''", (deletion_id,)))
         project = self.cloud.keystone.projects.get(project_id)
         listed = project.listed_at if project else {}
@@ -175,7 +175,7 @@ class Promises:
             return False
         if Status(status) not in LIVE or (status == Status.CANCELLING and kind != "release"):
             return False
-        if kind not in _NOT_HELD and self.one(_PROTECTED, self.project[thread.held.deletion_id])[0]:
+        if kind not in _NOT_HELD and self.one(_PROTECTED, self.project[thread.held.owner_id])[0]:
             return False
         if kind == "sweep":
             return round_ == current and purpose == ("project_settings" if project_setting else "delete")
@@ -200,7 +200,7 @@ class Promises:
         self.writes += 1
         label = f"{method} {what}" + (f" {thing.id}" if thing else f" of {project_id}" if project_id else "")
         permit, thread.permit = thread.permit, None
-        mine = self.project[thread.held.deletion_id] if thread.held is not None else ""
+        mine = self.project[thread.held.owner_id] if thread.held is not None else ""
         if permit is None:
             self.fail(f"{label}: the store was not asked right before")
         elif not permit:
@@ -208,7 +208,7 @@ class Promises:
         elif not self.may_write(thread):
             self.late.add(label)
             self.simulation.note(f"late: {label}")
-        if mine and self.one("SELECT dry_run FROM deletions WHERE id = ?", thread.held.deletion_id)[0]:
+        if mine and self.one("SELECT dry_run FROM deletions WHERE id = ?", thread.held.owner_id)[0]:
             self.fail(f"{label}: a dry run writes nothing")
         if project_id and project_id != mine:
             self.fail(f"{label}: the deletion is of project {mine}")
@@ -237,11 +237,11 @@ class Promises:
             self.fail(f"{label}: it is not in the plan")
         if thing.id not in self.announced:
             self.fail(f"{label}: there was no record that it was going to be deleted")
-        mode = self.one("SELECT mode FROM deletions WHERE id = ?", thread.held.deletion_id)[0]
+        mode = self.one("SELECT mode FROM deletions WHERE id = ?", thread.held.owner_id)[0]
         if mode == Mode.REPORT and thing.type not in PROJECT_SETTINGS:
             self.fail(f"{label}: a report deletes nothing")
         locked_setting = thing.type in PROJECT_SETTINGS and self.proofs.locked(mine)
-        if locked_setting and (left := self.proofs.left(mine, thread.held.deletion_id, settings=True)):
+        if locked_setting and (left := self.proofs.left(mine, thread.held.owner_id, settings=True)):
             self.fail(f"{label}: project settings go last, and there is {left}")
         self.deleted.append(thing.id)
 

@@ -21,11 +21,11 @@ SELECT l.resource_id FROM leftovers l JOIN deletions d ON d.id = l.deletion_id
 """
 _SENT = "SELECT 1 FROM changes WHERE type = 'project_delete_sent' AND deletion_id = ?"
 _UNSEEN = """
-SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.deletion_id
+SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.owner_id
  WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
 """
 #: When the latest drain of a deletion ended, if it was partial.
-_IN_PART = "SELECT finished_at FROM steps WHERE kind = 'drain' AND state = 'done' AND reason <> '' AND deletion_id = ?"
+_IN_PART = "SELECT finished_at FROM steps WHERE kind = 'drain' AND state = 'done' AND reason <> '' AND owner_id = ?"
 #: Resting and final statuses: no change of the drain may remain.
 RELEASED = frozenset({Status.CANCELLED, Status.EMPTIED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
@@ -91,7 +91,7 @@ class Proofs:
 
     def remove(self, thread: Thread, project_id: str) -> None:
         """Check what must hold where the orchestrator deletes a project."""
-        project, deletion_id = self._projects[project_id], thread.held.deletion_id
+        project, deletion_id = self._projects[project_id], thread.held.owner_id
         read_at = thread.saw.get("project", -1)
         opened = project.reopened > read_at  # between the last read of the project and its delete: cannot be noticed
         if left := self.left(project_id, deletion_id, read_at if opened else math.inf):

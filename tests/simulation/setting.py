@@ -26,15 +26,15 @@ from cleanup_orchestrator.engine import deletions as engine_module
 from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import orphans as orphans_module
+from cleanup_orchestrator.worker import census as census_module
 from cleanup_orchestrator.worker import context as context_module
 from cleanup_orchestrator.worker import guard as guard_module
-from cleanup_orchestrator.worker import leases as leases_module
-from cleanup_orchestrator.worker import orphan_scan as scanner_module
 from cleanup_orchestrator.worker import task as task_module
 from cleanup_orchestrator.worker import watchdog as hung_module
 from cleanup_orchestrator.worker import worker as worker_module
 from cleanup_orchestrator.worker.steps import context as steps_module
 from cleanup_orchestrator.worker.steps import drain as drain_step_module
+from cleanup_orchestrator.worker.steps import scan as scan_step_module
 from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
 from cleanup_orchestrator.worker.sweep import deleting as deleting_module
 from tests.simulation import database as database_module
@@ -87,11 +87,12 @@ def conf(plan: Plan) -> Any:
 
 def _patches() -> Iterator[Patch]:
     yield from database_module.patches()
-    worker_modules = (worker_module, guard_module, leases_module, task_module, hung_module, deleting_module)
+    worker_modules = (worker_module, guard_module, task_module, hung_module, deleting_module)
     for module in (*worker_modules, drain_base, drain_fence, drain_janitor, clouds_module):
         yield module, "time", scheduler.Time
     yield keystone_listener, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
+    yield task_module, "threading", scheduler.Threading
     yield sweep_step_module, "threading", scheduler.Threading
     yield deleting_module, "concurrent", scheduler.Concurrent
     yield context_module, "Budget", lambda *_: None
@@ -101,12 +102,12 @@ def _patches() -> Iterator[Patch]:
     numbers = itertools.count(1)
     ids = types.SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))
     yield orphans_module, "new_id", lambda: str(ids.uuid4())
-    for module in (api_deletions, api_orphans, scanner_module, keystone_listener):
+    for module in (api_deletions, api_orphans, scan_step_module, keystone_listener):
         yield module, "uuid", ids
     yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
     yield log_module, "about", lambda *_: None
     quiet = types.SimpleNamespace(**{n: lambda *_: None for n in ("debug", "info", "warning", "error", "exception")})
-    working = (worker_module, leases_module, task_module, scanner_module, steps_module, drain_step_module)
+    working = (worker_module, task_module, census_module, scan_step_module, steps_module, drain_step_module)
     api = (api_deletions, api_deletion_actions, api_force, api_orphans)
     logging = (*working, engine_module, keystone_listener, drain_base, *api)
     for module in logging:

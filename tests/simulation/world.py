@@ -14,10 +14,8 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.engine.keystone_listener import Listener
-from cleanup_orchestrator.engine.orphan_scans import Scans
 from cleanup_orchestrator.store import records, tables
 from cleanup_orchestrator.worker.context import WorkerContext
-from cleanup_orchestrator.worker.orphan_scan import Scanner
 from cleanup_orchestrator.worker.worker import Worker
 from tests.simulation.bus import Bus
 from tests.simulation.cloud import TYPES, Cloud
@@ -179,25 +177,20 @@ class World:
         process = Process(f"{part}{self._started}", 1000.0 * rng.random(), 0.9 + 0.2 * rng.random())
         spawn = self.simulation.spawn
         if part == "engine":
-            engine, scans = (
-                Engine(self.conf, process.name, self.store, self.bus),
-                Scans(self.conf, self.store, self.bus),
-            )
+            engine = Engine(self.conf, process.name, self.store, self.bus)
             listener = Listener(self.store, SimulatedClouds(self.cloud), self.bus)  # type: ignore[arg-type]
             heard = functools.partial(self._heard, listener)
-            handle = {"decide": engine.handle, "orphan_scan": scans.handle, "notification": heard}
+            handle = {"decide": engine.handle, "notification": heard}
             spawn(process, "casts", lambda: self._consume(process, part, handle))
             spawn(process, "tick", lambda: engine.run_ticks(scheduler.Event()))
-            if self.plan.orphans:
-                spawn(process, "scans", lambda: scans.run_ticks(scheduler.Event()))
             return
         clouds = SimulatedClouds(self.cloud)
         context = WorkerContext(self.conf, process.name, self.store, clouds, self.registry, self.coverage, self.bus)
-        worker, scanner = Worker(context), Scanner(context)
-        process.worker, process.scanner = worker, scanner  # type: ignore[attr-defined]
+        worker = Worker(context)
+        process.worker = worker  # type: ignore[attr-defined]
         self.bus.worker = worker
         self._workers = [p for p in self._workers if p.alive] + [process]
-        handle = {"steps": worker.handle, "orphan_scan_part": scanner.handle}
+        handle = {"steps": worker.handle}
         for n in range(self.plan.threads):
             spawn(process, f"t{n + 1}", lambda: self._consume(process, part, handle))
 
@@ -244,7 +237,7 @@ class World:
         process.leaving = True  # type: ignore[attr-defined]
 
         def stop() -> None:
-            process.scanner.stop()  # type: ignore[attr-defined]
+            process.worker.refuse()  # type: ignore[attr-defined]
             process.worker.release_claims(5.0)  # type: ignore[attr-defined]
             self._restart_later(process, 1.0)
             self.simulation.kill(process)

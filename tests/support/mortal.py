@@ -113,14 +113,6 @@ class _WatchedBus(Bus):
     def force(self, id_: str) -> Mapping[str, str] | None:
         return self._bus.force(id_)
 
-    def orphan_scan(self, id_: str) -> None:
-        self._fuse.effect("bus: orphan_scan")
-        self._bus.orphan_scan(id_)
-
-    def orphan_scan_part(self, id_: str) -> None:
-        self._fuse.effect("bus: orphan_scan_part")
-        self._bus.orphan_scan_part(id_)
-
 
 def run(
     does: Callable[..., None], config: pathlib.Path, *arguments: Any, die_before: int = 0, name: str = ""

@@ -14,7 +14,6 @@ from cleanup_orchestrator import http_server, service
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.service import Running
-from cleanup_orchestrator.worker import orphan_scan
 
 LOGGING = """
 [loggers]
@@ -210,7 +209,6 @@ def test_a_process_that_calls_keystone_does_not_start_without_a_token(said, monk
         raise CleanupError("Keystone gives no token")
 
     monkeypatch.setattr(http_server, "Server", lambda *_: said.append("listens"))
-    monkeypatch.setattr(orphan_scan, "Scanner", lambda _: None)
     running = Running(Parts(said, worker=lambda: Worker(said), log_in=none))
     running._serve = lambda *_: said.append("serves")
     with pytest.raises(CleanupError, match="no token"):
@@ -232,16 +230,15 @@ class Server:
         assert self.over.wait(60)
 
 
-def test_a_worker_that_stops_refuses_casts_after_it_has_left_and_stops_its_scans(said):
+def test_a_worker_that_stops_refuses_casts_after_it_has_left(said):
     server = Server(said)
     server.over.set()
     running = Running(Parts(said))
     running.parts.conf.graceful_stop_timeout = 60
     running._servers.append(server)
     running._workers.append(Worker(said))
-    running._scanners.append(types.SimpleNamespace(stop=lambda: said.append("stops its scans")))
     assert running.close()
-    assert said == ["stops its scans", "left", "refuses", "waits", "closed"]
+    assert said == ["left", "refuses", "waits", "closed"]
 
 
 def test_a_worker_whose_time_is_over_releases_its_claims_and_keeps_the_database(said):

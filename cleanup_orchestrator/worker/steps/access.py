@@ -5,10 +5,10 @@ from __future__ import annotations
 from cleanup_orchestrator.core.step import Outcome, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
-from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner
+from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext
 
 
-class Access(StepRunner):
+class Access(DeletionRunner):
     """Gives the orchestrator's user a role on the project if it has none; the janitor, too, if lists need its token."""
 
     needs_project = True

@@ -9,10 +9,10 @@ from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, Proj
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import classify
-from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.context import DeletionRunner
 
 
-class Close(StepRunner):
+class Close(DeletionRunner):
     """Disables the project."""
 
     needs_project = True

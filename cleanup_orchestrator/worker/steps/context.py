@@ -1,32 +1,35 @@
-"""What the steps of a deletion work with, and their common base class."""
+"""What the steps of a deletion work with, and the base class of their runners."""
 
 from __future__ import annotations
 
-import abc
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oslo_log import log
 
 from cleanup_orchestrator import errors
+from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force, plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
-from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rounds import refused_token
-from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.guard import WriteGuard
+from cleanup_orchestrator.worker.steps.base import StepRunner, TaskContext
 from cleanup_orchestrator.worker.sweep.context import OtherType, RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 
@@ -41,7 +44,7 @@ _CHUNK = 100
 Item = TypeVar("Item")
 
 
-class StepContext:
+class StepContext(TaskContext):
     """One claimed step with its deletion and guarded access to the clouds.
 
     It collects the journal lines that are saved with the result.
@@ -55,16 +58,24 @@ class StepContext:
         withheld: Callable[[], str],
         made: Callable[[GuardedSession], None],
     ) -> None:
-        """Create the context of a claimed step.
-
-        :param withheld: returns why the step writes nothing any more; empty: it may write
-        :param made: called with each new session
-        """
-        self.worker, self.deletion, self.step = worker, deletion, step
-        self.store, self.clouds = worker.store, worker.clouds.seen_by(made)
+        """Create the context of a claimed step of a deletion; see :class:`TaskContext`."""
+        super().__init__(worker, step, withheld, made)
+        self.deletion = deletion
         self.guard = WriteGuard(worker, deletion, step, withheld, made)
-        self.yielded: list[Change] = []  #: recorded changes that a user has undone meanwhile
         self.notes: list[Event] = []  #: for the journal, with the result
+
+    @property
+    def project_id(self) -> str:
+        """The project under deletion."""
+        return self.deletion.project_id
+
+    def log_context(self) -> AbstractContextManager[None]:
+        """Return the logging context with the ids of deletion, project and request."""
+        return our_log.context(self.deletion.id, self.deletion.project_id, self.deletion.request_id)
+
+    def learned_by_failing(self) -> tuple[Fact, ...]:
+        """Return the fact that the project is gone, if Keystone says so."""
+        return self.gone_facts() if self.project_is_gone() else ()
 
     @property
     def place(self) -> dict[str, str]:
@@ -168,6 +179,47 @@ class StepContext:
         """
         if self.store.record_intent(self.step, type_, data) is None:
             raise self.guard.refusal(what)
+
+    def events(self, result: StepResult) -> list[Event]:
+        """Return the journal lines of a result."""
+        step, actor, place = self.step, self.worker.name, self.place
+        events = [
+            Event(
+                EventType.RESOURCE_DELETED,
+                f"{step.name}: {len(chunk)} gone",
+                actor,
+                {**place, "resources": named(chunk)},
+            )
+            for chunk in chunks(result.deleted)
+        ]
+        events += [
+            Event(EventType.DRAIN_YIELDED, f"a user has undone it: {drain.describe(c)}", actor, {"type": c.type})
+            for c in self.yielded
+        ]
+        events += self.notes
+        changed = (str(result.outcome), result.reason) != (str(step.outcome), step.reason)
+        if step.kind is not StepKind.SWEEP and (changed or result.message != step.message or self._is_first()):
+            text = f"{step.kind}: {result.message or result.outcome}"
+            events.append(Event(f"step.{step.kind}", text, actor, {"outcome": str(result.outcome)}))
+        elif step.kind is StepKind.SWEEP and result.outcome is Outcome.CLEAR:
+            if result.message and result.message != step.message:  # the list may have missed something
+                events.append(Event(f"sweep.{result.outcome}", f"{step.name}: {result.message}", actor, place))
+        elif step.kind is StepKind.SWEEP and changed:
+            reasons = collections.Counter(str(leftover.reason) for leftover in result.leftovers)
+            left = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+            text = f"{step.name}: " + (left or f"unknown: {result.message}")
+            data = {**place, "outcome": str(result.outcome), "reason": result.reason}
+            events.append(Event(f"sweep.{result.outcome}", text, actor, data))
+        return events
+
+    def _is_first(self) -> bool:
+        """Whether the result of a deletion-wide step is for the journal although it is the same as before.
+
+        Surveys and the access step are repeated in each round, and from time to time while the deletion waits: only the
+        first one of an attempt is.
+        """
+        repeated = self.step.kind in (StepKind.SURVEY, StepKind.ACCESS)
+        return self.step.attempt == 1 and not (repeated and self.step.round > self.deletion.since_round)
 
     # -- resource types
     @functools.cached_property
@@ -292,22 +344,12 @@ class StepContext:
         return bool(wanted) and plugin_liens.binding(self.deletion) and self.deletion.origin is Origin.REQUEST
 
 
-class StepRunner(abc.ABC):
-    """Does one kind of step.
-
-    An exception is a result, too: the task turns it into ``unknown``.
-    """
-
-    #: Whether the step changes the project itself, and fails if Keystone does not know it.
-    needs_project: ClassVar[bool] = False
+class DeletionRunner(StepRunner):
+    """Does one kind of step of a deletion."""
 
     def __init__(self, context: StepContext) -> None:
         self.context = context
         self.worker, self.deletion, self.step = context.worker, context.deletion, context.step
-
-    @abc.abstractmethod
-    def run(self) -> StepResult:
-        """Do the step and return its result with the facts that it learned."""
 
 
 def project_definition(worker: WorkerContext, deletion: Deletion, step: Step) -> ProjectDefinition:

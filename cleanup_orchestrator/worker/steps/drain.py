@@ -10,14 +10,14 @@ from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.worker.steps.access import give_janitor
-from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.context import DeletionRunner
 from cleanup_orchestrator.worker.steps.release import undo
 from cleanup_orchestrator.worker.steps.service_drains import drain_services
 
 LOG = log.getLogger(__name__)
 
 
-class Drain(StepRunner):
+class Drain(DeletionRunner):
     """Locks the project so that users cannot create resources."""
 
     needs_project = True

@@ -8,11 +8,11 @@ from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.plugins.base import Resource
-from cleanup_orchestrator.worker.steps.context import StepRunner, chunks, named
+from cleanup_orchestrator.worker.steps.context import DeletionRunner, chunks, named
 from cleanup_orchestrator.worker.sweep import stopping
 
 
-class Halt(StepRunner):
+class Halt(DeletionRunner):
     """Stops what runs of one resource type."""
 
     def run(self) -> StepResult:

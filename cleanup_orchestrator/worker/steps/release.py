@@ -11,13 +11,13 @@ from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import CleanupError, Stopped
-from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
+from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext, project_definition
 from cleanup_orchestrator.worker.steps.service_drains import release_service
 from cleanup_orchestrator.worker.sweep import stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 
 
-class Release(StepRunner):
+class Release(DeletionRunner):
     """Undoes every recorded change."""
 
     def run(self) -> StepResult:
@@ -64,7 +64,7 @@ def undo_all(
     :param release: undoes the drain of a service that speaks the project resources protocol
     :raises Stopped: the worker does not hold the step any more
     """
-    changes = context.store.changes(context.step.deletion_id)
+    changes = context.store.changes(context.step.owner_id)
     failed: list[Exception] = []
     for change in reversed(changes):
         try:

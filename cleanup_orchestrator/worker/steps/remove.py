@@ -13,11 +13,11 @@ from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import BadAnswer, RateLimited, Stopped, classify
 from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
-from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.context import DeletionRunner
 from cleanup_orchestrator.worker.steps.service_drains import forget_drain
 
 
-class Remove(StepRunner):
+class Remove(DeletionRunner):
     """Deletes the project, unless a waiver has ended or the project is enabled again.
 
     If Keystone does not know the project, the answer to an earlier delete of this round may have been lost. If this

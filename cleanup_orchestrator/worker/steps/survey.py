@@ -31,13 +31,13 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import ScopeDisabled, Stopped
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
+from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext, project_definition
 from cleanup_orchestrator.worker.sweep.calls import is_available
 
 LOG = log.getLogger(__name__)
 
 
-class Survey(StepRunner):
+class Survey(DeletionRunner):
     """Surveys the project and the catalog, and stores the steps that follow from them."""
 
     def __init__(self, context: StepContext) -> None:

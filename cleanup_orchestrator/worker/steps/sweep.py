@@ -22,7 +22,7 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, 
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
-from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
+from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext, named
 from cleanup_orchestrator.worker.sweep import accepted, cycles, listing, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep.accepted import History
@@ -54,7 +54,7 @@ _NOT_BY_FORCE = frozenset(
 )
 
 
-class Sweep(StepRunner):
+class Sweep(DeletionRunner):
     """Sweeps one resource type in one region."""
 
     def __init__(self, context: StepContext) -> None:

@@ -59,9 +59,6 @@ class Bus:
             raise ConnectionError("no broker")
         self.casts.append(deletion_id)
 
-    def orphan_scan(self, scan_id):
-        self.decide(scan_id)
-
 
 @dataclasses.dataclass
 class Answer:

@@ -98,7 +98,7 @@ def separately(c, step, options, undoing):
     if current is None or current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:
         return False
     computed = types.SimpleNamespace(has_changes=False, has_holds=False)  # no rule of writing reads them
-    row = c.execute(sa.select(tables.deletions).where(tables.deletions.c.id == step.deletion_id)).one()
+    row = c.execute(sa.select(tables.deletions).where(tables.deletions.c.id == step.owner_id)).one()
     found = records.deletion(row, computed)
     if found.status not in LIVE or current.round < found.since_round:
         return False
@@ -140,9 +140,9 @@ def test_a_locked_deletion_is_read_as_one_that_is_not_locked(store, now):
     for seed in range(CASES):
         with store.database.engine.connect() as c:
             step = fill(c, random.Random(seed))
-            found, steps, at = queries.load_locked(c, step.deletion_id)
-            assert found == queries.get_deletion(c, step.deletion_id)
-            assert steps == queries.steps_of(c, step.deletion_id)
+            found, steps, at = queries.load_locked(c, step.owner_id)
+            assert found == queries.get_deletion(c, step.owner_id)
+            assert steps == queries.steps_of(c, step.owner_id)
             assert at == NOW
             seen.add((found.has_changes, found.has_holds))
             c.rollback()

@@ -82,7 +82,7 @@ def test_an_expired_lien_puts_nothing_on_hold(store):
     step = claimed(store, create(store))
     protect(store, seconds=-1)
     assert store.may_write(step)
-    record, _steps, _now = store.load(step.deletion_id)
+    record, _steps, _now = store.load(step.owner_id)
     assert (record.has_holds, record.liens, record.brake) == (True, (), None)
 
 
@@ -93,7 +93,7 @@ def test_an_undone_change_is_marked_also_on_hold(store):
     protect(store)
     assert store.record_intent(step, "project_fenced", {}) is None
     assert store.undone(step, change, Event("drain.undone", "x"))
-    assert store.changes(step.deletion_id) == ()
+    assert store.changes(step.owner_id) == ()
 
 
 def test_a_loaded_deletion_has_its_liens_and_the_brake(store):

@@ -89,8 +89,8 @@ def test_figures_read_the_past_only_for_the_count_by_status(store):
 
 
 def test_the_tables_are_as_the_figures_need_them():
-    """Live deletions are found by index, and their steps by the deletion's id first."""
+    """Live deletions are found by index, and their steps by the id of their owner first."""
     indexes = [[c.name for c in index.columns] for index in tables.deletions.indexes]
     assert ["live_project_id", "wake_at"] in indexes
     unique = [c for c in tables.steps.constraints if isinstance(c, sa.UniqueConstraint)]
-    assert [c.columns.keys()[0] for c in unique] == ["deletion_id"]
+    assert [c.columns.keys()[0] for c in unique] == ["owner_id"]

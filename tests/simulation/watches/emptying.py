@@ -38,7 +38,7 @@ class Emptying(Watch):
 
     # -- writes
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
-        if self.plan.mode is not Mode.EMPTY or thread.held is None or not self._keeps(thread.held.deletion_id):
+        if self.plan.mode is not Mode.EMPTY or thread.held is None or not self._keeps(thread.held.owner_id):
             return
         if what in ("project", "enabled=False"):
             self.promises.fail(f"{label}: the deletion keeps the project")
@@ -71,8 +71,8 @@ class Emptying(Watch):
     def finished(self, thread: Thread) -> None:
         held = thread.held
         if held is not None and held.kind == "survey":
-            project_id = self.promises.project[held.deletion_id]
-            self._surveyed[held.deletion_id] = thread.saw.get(("project", project_id), 0)
+            project_id = self.promises.project[held.owner_id]
+            self._surveyed[held.owner_id] = thread.saw.get(("project", project_id), 0)
 
     def told(self, deletion_id: str, type_: str) -> None:
         if type_ == "round.opened":

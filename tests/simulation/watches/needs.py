@@ -15,7 +15,7 @@ class Needs(Watch):
         if thing is None or not thing.device or held is None or what.endswith((" stop", " start")):
             return
         for server in self.cloud.there(thing.region, SERVER):
-            if server.id == thing.device and not self._given_up(server, held.deletion_id):
+            if server.id == thing.device and not self._given_up(server, held.owner_id):
                 self.promises.fail(f"{label}: {server.id} uses it, and is still there")
 
     def _given_up(self, server: Thing, deletion_id: str) -> bool:

@@ -31,7 +31,7 @@ class Orphans(Watch):
         """The status of a scan changed."""
         if after == "waiting":
             # Since the last list of the first read. The store may have been down before the status was saved.
-            (finished,) = self.promises.one("SELECT MAX(finished_at) FROM orphan_scan_parts")
+            (finished,) = self.promises.one("SELECT MAX(finished_at) FROM steps WHERE kind = 'scan'")
             self._waits_since = (datetime.datetime.fromisoformat(finished) - at(0)).total_seconds()
         elif before == "waiting" and after == "running":
             self._second_read = self.simulation.effects
@@ -51,7 +51,7 @@ class Orphans(Watch):
             self.promises.fail(f"{resource_id} counts as an orphan, and its project {project_id} was there until now")
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
-        mine = self.promises.project[thread.held.deletion_id] if thread.held is not None else ""
+        mine = self.promises.project[thread.held.owner_id] if thread.held is not None else ""
         if mine != DEAD or label in self.promises.late:
             return
         if thing is None:

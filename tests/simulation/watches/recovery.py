@@ -38,7 +38,7 @@ class Recovery(Watch):
         elif what.endswith(" stop"):
             self._stop(thread, label, thing)
         elif self.plan.window:
-            since = self.promises.rests_since.get(thread.held.deletion_id)
+            since = self.promises.rests_since.get(thread.held.owner_id)
             # Half of it: the store may retry between the decision and its record.
             if since is None or self.simulation.now < since + self.plan.window / 2:
                 self.promises.fail(f"{label}: the point of no return is still to come")
@@ -46,7 +46,7 @@ class Recovery(Watch):
     def _stop(self, thread: Thread, label: str, thing: Thing) -> None:
         if not self.plan.stop_servers:
             self.promises.fail(f"{label}: [deletion] recovery_stop_servers is off")
-        rows = self.promises.database.raw.execute(_STOPPED, (thread.held.deletion_id,))
+        rows = self.promises.database.raw.execute(_STOPPED, (thread.held.owner_id,))
         if thing.id not in {json.loads(row[0])["id"] for row in rows}:
             self.promises.fail(f"{label}: there was no record that it was going to be stopped")
 

@@ -29,9 +29,9 @@ class Trees(Watch):
 
     def finished(self, thread: Thread) -> None:
         held = thread.held
-        read = thread.saw.get(("below", self.promises.project[held.deletion_id]))
+        read = thread.saw.get(("below", self.promises.project[held.owner_id]))
         if held.kind == "survey" and read is not None:
-            self._surveyed[held.deletion_id] = read
+            self._surveyed[held.owner_id] = read
 
     def told(self, deletion_id: str, type_: str) -> None:
         if type_ == "round.opened":
@@ -67,7 +67,7 @@ class Trees(Watch):
         return [found for child in children for found in (child, *self.below(child))]
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
-        deletion_id = thread.held.deletion_id if thread.held is not None else ""
+        deletion_id = thread.held.owner_id if thread.held is not None else ""
         if label in self.promises.late or not deletion_id or thread.held.kind not in ("drain", "sweep", "remove"):
             return
         if thing is not None and thing.type in PROJECT_SETTINGS:

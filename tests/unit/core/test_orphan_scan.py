@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import orphan_scan
-from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan, ScanStatus
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.step import Outcome, ScanCounts, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.messaging import notifications
 from cleanup_orchestrator.plugins import registry
 from tests.support.cases import each_case
 
 T0 = datetime.datetime(2026, 1, 1)
 SECOND = datetime.timedelta(seconds=1)
-RULES = orphan_scan.Rules()
+RULES = Rules()
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "orphans.rst"
 
 
@@ -27,45 +28,45 @@ class World:
 
     def __init__(self, *types, rules=RULES, answers=None):
         self.scan = OrphanScan("s", ScanStatus.ACCEPTED, T0, T0, T0, 3600, 600)
-        self.parts = {"catalog": ScanPart("catalog", "s")}
+        self.steps = {"catalog": Step("catalog", "s", StepKind.CATALOG)}
         self.types, self.rules, self.now = types, rules, T0
         self.answers = answers or {}
-        self.reads = []  # (part, read, when)
+        self.reads = []  # (step, read, when)
 
     def engine(self):
-        decided = orphan_scan.advance(self.scan, tuple(self.parts.values()), self.now, self.rules)
+        decided = orphan_scan.advance(self.scan, tuple(self.steps.values()), self.now, self.rules)
         self.scan = decided.scan
-        self.parts.update({part.id: part for part in decided.parts})
-        assert set(decided.casts) <= {part.id for part in decided.parts}
-        cast = [p for p in self.parts.values() if p.service and p.state is StepState.DISPATCHED]
-        held = [p for p in self.parts.values() if p.state is StepState.RUNNING and p.lease_until > self.now]
-        assert len(cast) + len(held) <= self.rules.parts_at_once
+        self.steps.update({step.id: step for step in decided.steps})
+        assert set(decided.casts) <= {step.id for step in decided.steps}
+        cast = [s for s in self.steps.values() if s.kind is StepKind.SCAN and s.state is StepState.DISPATCHED]
+        held = [s for s in self.steps.values() if s.state is StepState.RUNNING and s.lease_until > self.now]
+        assert len(cast) + len(held) <= self.rules.scan_steps_at_once
         return decided
 
-    def worker(self, part):
-        """Do a part as its answer says: a number of candidates or orphans, ``None`` for unknown, or "lost"."""
-        self.reads.append((part.id, part.read, self.now))
-        answer = self.answers.get((part.id, part.read), 0)
+    def worker(self, step):
+        """Do a step as its answer says: a number of candidates or orphans, ``None`` for unknown, or "lost"."""
+        self.reads.append((step.id, step.round, self.now))
+        answer = self.answers.get((step.id, step.round), 0)
         answer = answer.pop(0) if isinstance(answer, list) else answer
         if answer == "lost":
             lease = self.now + 60 * SECOND
-            self.parts[part.id] = dataclasses.replace(part, state=StepState.RUNNING, lease_until=lease)
+            self.steps[step.id] = dataclasses.replace(step, state=StepState.RUNNING, lease_until=lease)
             return
-        done = {"state": StepState.DONE, "finished_at": self.now, "lease_until": None}
         if answer is None:
-            done |= {"outcome": Outcome.UNKNOWN, "message": "no answer"}
+            result = StepResult(Outcome.UNKNOWN, message="no answer")
         else:
-            done |= {"outcome": Outcome.CLEAR, ("orphans" if part.read == 2 else "candidates"): answer}
-        self.parts[part.id] = dataclasses.replace(part, **done)
-        if part.id == "catalog" and answer is not None:
-            self.parts.update({name: ScanPart(name, "s", "R", "network", name) for name in self.types})
+            name = "orphans" if step.round == 2 else "candidates"
+            result = StepResult(Outcome.CLEAR, counts=dataclasses.replace(step.counts, **{name: answer}))
+        self.steps[step.id] = orphan_scan.record(step, result, self.now)
+        if step.id == "catalog" and answer is not None:
+            self.steps.update({name: Step(name, "s", StepKind.SCAN, "R", "network", name) for name in self.types})
 
     def run(self, limit=3000):
         for _ in range(limit):
             decided = self.engine()
             if self.scan.status not in SCANNING:
                 return self.scan.status
-            ready = [p for p in self.parts.values() if p.state is StepState.DISPATCHED]
+            ready = [s for s in self.steps.values() if s.state is StepState.DISPATCHED]
             if ready:
                 self.worker(ready[0])
             elif not decided.again:
@@ -111,9 +112,9 @@ def test_a_project_that_keystone_said_nothing_of_makes_it_incomplete():
     world = World("port")
     while world.scan.status is ScanStatus.ACCEPTED:
         world.engine()
-        for part in [p for p in world.parts.values() if p.state is StepState.DISPATCHED]:
-            world.worker(part)
-    world.parts["port"] = dataclasses.replace(world.parts["port"], undecided=1)
+        for step in [s for s in world.steps.values() if s.state is StepState.DISPATCHED]:
+            world.worker(step)
+    world.steps["port"] = dataclasses.replace(world.steps["port"], counts=ScanCounts(undecided=1))
     assert world.run() is ScanStatus.INCOMPLETE
 
 
@@ -123,7 +124,7 @@ def test_a_cast_that_was_lost_is_cast_again_and_counts_as_no_try():
     assert world.engine().casts == ()
     world.now += RULES.claim_timeout
     assert world.engine().casts == ("catalog",)
-    assert world.parts["catalog"].attempt == 1
+    assert world.steps["catalog"].attempt == 1
 
 
 def test_an_ended_scan_is_not_changed():
@@ -147,9 +148,9 @@ def test_a_scan_ends_and_repeats_no_read_too_soon_or_too_often(answers):
         assert 1 <= len(first) <= RULES.attempts and len(second) <= RULES.attempts
         if second:
             assert min(second) - max(first) >= 600 * SECOND
-            assert world.parts[name].candidates > 0
-        assert not world.parts[name].orphans or second
-    unknown = any(world.parts[name].outcome is not Outcome.CLEAR for name in TYPES)
+            assert world.steps[name].counts.candidates > 0
+        assert not world.steps[name].counts.orphans or second
+    unknown = any(world.steps[name].outcome is not Outcome.CLEAR for name in TYPES)
     assert (status is ScanStatus.INCOMPLETE) is unknown
 
 
@@ -172,24 +173,6 @@ def test_a_scan_ends_and_repeats_no_read_too_soon_or_too_often(answers):
 )
 def test_which_values_can_be_an_owner(owner, expected):
     assert orphan_scan.owner_of(owner) == (owner if expected else None)
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({"created_at": "2026-01-02T03:04:05Z"}, datetime.datetime(2026, 1, 2, 3, 4, 5)),
-        ({"created_at": "2026-01-02T03:04:05.678"}, datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)),
-        ({"created": "2026-01-02T05:04:05+02:00"}, datetime.datetime(2026, 1, 2, 3, 4, 5)),
-        ({"creation_time": "2026-01-02T03:04:05Z"}, datetime.datetime(2026, 1, 2, 3, 4, 5)),
-        ({"created_at": None, "created": "2026-01-02T03:04:05Z"}, datetime.datetime(2026, 1, 2, 3, 4, 5)),
-        ({}, None),
-        ({"created_at": "yesterday"}, None),
-        ({"created_at": 17}, None),
-        ({"created_at": "0001-01-01T00:00:00+14:00"}, None),
-    ],
-)
-def test_when_a_resource_was_made(row, expected):
-    assert orphan_scan.created_at(row) == expected
 
 
 SERVICES = registry.load().services.values()

@@ -69,7 +69,7 @@ def test_the_hash_is_what_the_manual_says_it_is():
         ([PORT, SERVER, NOTHING], True, "nor does a type that has nothing"),
         ([PORT, SERVER, QUOTA], True, "nor what goes with the project"),
         ([PORT, SERVER, listed_step("dns.zone", "z", waived="w")], True, "nor what is not listed"),
-        ([PORT, dataclasses.replace(SERVER, id="x", deletion_id="y", round=9)], True, "nor ids of ours"),
+        ([PORT, dataclasses.replace(SERVER, id="x", owner_id="y", round=9)], True, "nor ids of ours"),
         ([PORT], False, "a type less"),
         ([PORT, listed_step("compute.server", "s1")], False, "a resource less"),
         ([PORT, listed_step("compute.server", "s1", "s3")], False, "another resource"),

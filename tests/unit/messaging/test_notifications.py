@@ -60,8 +60,8 @@ def announcing_store(tmp_path, sent):
 
 def announcer(sender, store=None):
     if store is None:
-        return notifications.Announcer(sender, lambda _: (), lambda _: ())
-    return notifications.Announcer(sender, store.steps, lambda scan_id: store.orphan_scan(scan_id)[1])
+        return notifications.Announcer(sender, lambda _: ())
+    return notifications.Announcer(sender, store.steps)
 
 
 def create(store, **values):
@@ -436,7 +436,7 @@ def test_an_error_of_the_store_while_sending_does_not_reach_the_caller():
 
     broker = Broker()
     broker.go.set()
-    announcing = notifications.Announcer(broker, steps, lambda _: ())
+    announcing = notifications.Announcer(broker, steps)
     announcing.deletion_saved(None, world.deletion())
     announcing.close(60)
     assert broker.sent == []

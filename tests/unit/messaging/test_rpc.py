@@ -58,9 +58,7 @@ def test_the_topics_are_those_of_one_orchestrator(clients):
 
 CASTS = {
     "decide": ("d", {"id": "d"}),
-    "orphan_scan": ("s", {"id": "s"}),
     "steps": (("p", "q"), {"ids": ["p", "q"]}),
-    "orphan_scan_part": ("r", {"id": "r"}),
 }
 
 
@@ -69,7 +67,7 @@ CASTS = {
 def test_a_cast_fails_nobody(clients, caplog, method, error):
     caster = rpc.Caster(TRANSPORT)
     given, ids = CASTS[method]
-    client = clients[0 if method in ("decide", "orphan_scan") else 1]
+    client = clients[0 if method == "decide" else 1]
     client.error, before = error, metrics.CASTS_FAILED._value.get()
     getattr(caster, method)(given)
     assert client.sent == [(method, ids)]

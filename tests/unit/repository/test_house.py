@@ -260,6 +260,7 @@ TESTED_BY = {
     "protocol.checks": "unit/protocol/test_wsgi.py",
     "protocol.documents": "unit/protocol/test_wsgi.py",
     "store.expiring": "unit/store/test_plugin_liens.py",
+    "store.queries": "functional/test_store/test_guard.py",
 }
 BRANCHES = (ast.If, ast.For, ast.While, ast.Try, ast.IfExp, ast.comprehension, ast.BoolOp, ast.Match)
 

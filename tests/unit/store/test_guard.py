@@ -54,7 +54,7 @@ WRITES = {
     "renew": lambda store, step: store.renew(step, 3600),
     "finish": lambda store, step: store.finish(step, StepResult(Outcome.CLEAR, message="of a zombie")),
     "give_back": lambda store, step: store.release_claim(step),
-    "put_steps": lambda store, step: store.put_steps(step, [Step("", step.deletion_id, StepKind.SWEEP, "R", "x", "y")]),
+    "put_steps": lambda store, step: store.put_steps(step, [Step("", step.owner_id, StepKind.SWEEP, "R", "x", "y")]),
     "tell": lambda store, step: store.append_events(step, NOTE),
     "intend": lambda store, step: store.record_intent(step, "grant_removed", GRANT) is not None,
     "may_write": lambda store, step: store.may_write(step),

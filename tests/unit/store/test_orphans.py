@@ -7,9 +7,9 @@ import pytest
 
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
-from cleanup_orchestrator.core.step import TASKS, Outcome, StepState
-from cleanup_orchestrator.store import Conflict, ScanUnderWay
+from cleanup_orchestrator.core.orphan_scan import Advance, OrphanScan, ScanStatus
+from cleanup_orchestrator.core.step import TASKS, StepState
+from cleanup_orchestrator.store import ScanUnderWay
 from tests.support import orphaned, sqlite_stores
 from tests.support.orphaned import DEAD, NEVER, OTHER, port
 from tests.unit import world
@@ -31,9 +31,9 @@ def new(id_="another"):
 
 def read(store, scan, number, *orphans):
     """Do one read of the ports, which finds these."""
-    part = orphaned.claim(store, scan.id, "port", number)
-    assert (store.note_orphans if number == 1 else store.see_orphans_again)(part, orphans)
-    assert store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR))
+    step = orphaned.claim(store, scan.id, "port", number)
+    assert (store.note_orphans if number == 1 else store.see_orphans_again)(step, orphans)
+    assert store.finish(step, orphaned.clear(step))
 
 
 def confirmed(store, scan):
@@ -55,35 +55,34 @@ def test_of_several_engines_one_starts_the_scheduled_scan(store, scan, not_befor
     assert (store.create_orphan_scan(new(), not_before) is not None) is made
 
 
-def test_a_decision_on_an_older_version_is_refused(store, scan):
-    orphaned.move(store, scan.id, ScanStatus.WAITING)
-    with pytest.raises(Conflict):
-        store.save_orphan_scan(scan, dataclasses.replace(scan, status=ScanStatus.COMPLETED))
-    assert store.orphan_scan(scan.id)[0].status is ScanStatus.WAITING
+def test_a_decision_that_changes_nothing_writes_nothing(store, scan):
+    before = store.orphan_scan(scan.id)
+    assert store.decide_orphan_scan(scan.id, lambda scan, _steps, _now: Advance(scan))[0] == before[0]
+    assert store.orphan_scan(scan.id) == before
 
 
-def test_a_part_is_claimed_once(store, scan):
-    part = orphaned.claim(store, scan.id, "port", 1)
-    assert store.claim_scan_part(part.id, "another", 60) is None
-    assert store.release_scan_part(part)
-    assert store.claim_scan_part(part.id, "another", 60)[1].worker == "another"
+def test_a_step_is_claimed_once(store, scan):
+    step = orphaned.claim(store, scan.id, "port", 1)
+    assert store.claim(step.id, "another", 60) is None
+    assert store.release_claim(step)
+    assert store.claim(step.id, "another", 60)[1].worker == "another"
 
 
 def test_after_a_cancel_no_worker_writes(store, scan):
-    part = orphaned.claim(store, scan.id, "port", 1)
+    step = orphaned.claim(store, scan.id, "port", 1)
     store.cancel_orphan_scan(scan.id, "cancelled by alice")
-    assert not store.renew_scan_part(part, 60)
-    assert not store.note_orphans(part, [port("p1")])
-    assert not store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR))
-    assert store.claim_scan_part(part.id, "another", 60) is None
+    assert not store.renew(step, 60)
+    assert not store.note_orphans(step, [port("p1")])
+    assert not store.finish(step, orphaned.clear(step))
+    assert store.claim(step.id, "another", 60) is None
 
 
 def test_a_first_read_that_is_repeated_begins_anew(store, scan):
-    part = orphaned.claim(store, scan.id, "port", 1)
-    assert store.note_orphans(part, [port("p1"), port("p2", OTHER)])
-    assert store.candidate_projects(part) == (DEAD, OTHER)
-    assert store.release_scan_part(part)
-    again = store.claim_scan_part(part.id, "another", 60)[1]
+    step = orphaned.claim(store, scan.id, "port", 1)
+    assert store.note_orphans(step, [port("p1"), port("p2", OTHER)])
+    assert store.candidate_projects(step) == (DEAD, OTHER)
+    assert store.release_claim(step)
+    again = store.claim(step.id, "another", 60)[1]
     assert store.candidate_projects(again) == ()
 
 
@@ -101,8 +100,8 @@ def test_an_orphan_is_seen_twice_with_the_same_owner(store, scan, second, found)
     assert confirmed(store, scan) == []
     read(store, scan, 2, *second)
     assert confirmed(store, scan) == found
-    (part,) = (part for part in store.orphan_scan(scan.id)[1] if part.type == "port")
-    assert (part.candidates, part.orphans, part.state) == (2, len(found), StepState.DONE)
+    (step,) = (each for each in store.orphan_scan(scan.id)[1] if each.type == "port")
+    assert (step.counts.candidates, step.counts.orphans, step.state) == (2, len(found), StepState.DONE)
 
 
 @pytest.mark.parametrize("ends", ["completed", "cancelled"])
@@ -113,9 +112,9 @@ def test_a_scan_that_ended_keeps_only_what_was_seen_twice(store, scan, ends):
         store.cancel_orphan_scan(scan.id, "cancelled by alice")
     else:
         orphaned.move(store, scan.id, ScanStatus.COMPLETED)
-    (part,) = (part for part in store.orphan_scan(scan.id)[1] if part.type == "port")
+    (step,) = (each for each in store.orphan_scan(scan.id)[1] if each.type == "port")
     assert confirmed(store, scan) == ["p1"]
-    assert store.candidate_projects(part) == (DEAD,)
+    assert store.candidate_projects(step) == (DEAD,)
     with store.database.read() as c:
         assert c.exec_driver_sql("SELECT count(*) FROM orphans").scalar() == 1
 

@@ -126,7 +126,7 @@ def test_only_a_service_that_the_operator_named_gets_the_janitors_token(service,
     made.worker.clouds.service_session = lambda guard: None
     made.worker.clouds.connection = lambda session, _region: session
     made.worker.store.record_intent = lambda *_: LENT
-    made.work_on.janitor_session = lambda writing=True: "janitor"
+    made.step_context.janitor_session = lambda writing=True: "janitor"
     result = done(made)
     if token:
         assert hooks.deleted == [("janitor", "1")]
@@ -150,6 +150,6 @@ def test_the_use_of_its_token_is_recorded_before_it_is_made():
     made.worker.clouds.service_session = lambda guard: None
     made.worker.clouds.connection = lambda session, _region: session
     made.worker.store.record_intent = lambda _step, type_, data: seen.append((str(type_), data)) or LENT
-    made.work_on.janitor_session = lambda writing=True: seen.append("token") or "janitor"
+    made.step_context.janitor_session = lambda writing=True: seen.append("token") or "janitor"
     done(made)
     assert seen == [("janitor_lent", {}), "token"]

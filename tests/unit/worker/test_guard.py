@@ -57,7 +57,7 @@ class Records:
         return T0
 
     def record_intent(self, step, type_, data):
-        made = Change(f"c{len(self.changed)}", step.deletion_id, len(self.changed) + 1, type_, dict(data))
+        made = Change(f"c{len(self.changed)}", step.owner_id, len(self.changed) + 1, type_, dict(data))
         self.changed = (*self.changed, made)
         return made
 
@@ -126,14 +126,14 @@ def task(record=None, step=None, store=None, **conf):
 
 def refused(made, error):
     with pytest.raises(error) as caught:
-        made.work_on.guard("DELETE", "http://cloud/ports/1")
+        made.step_context.guard("DELETE", "http://cloud/ports/1")
     return caught.value
 
 
 # ------------------------------------------------------------------------------------------------------- the guard
 def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
     made = task()
-    made.work_on.guard("DELETE", "http://cloud/ports/1")
+    made.step_context.guard("DELETE", "http://cloud/ports/1")
     assert made.worker.store.asked == [CLOSED]
 
 
@@ -168,7 +168,7 @@ def test_a_project_that_got_on_the_never_delete_list_is_not_changed(never):
 
 @pytest.mark.parametrize("kind", [StepKind.RELEASE, StepKind.ACCESS])
 def test_the_never_delete_list_keeps_nothing_from_being_undone(kind):
-    task(step=Step("s", "d", kind, round=1), never=("p",)).work_on.guard("PUT", "http://cloud/projects/p")
+    task(step=Step("s", "d", kind, round=1), never=("p",)).step_context.guard("PUT", "http://cloud/projects/p")
 
 
 def test_a_worker_that_is_stopped_and_a_step_that_was_given_up_write_nothing():
@@ -205,7 +205,7 @@ def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead
     monkeypatch.setattr(guard, "Projects", known(answer))
     made = task(record)
     if error is None:
-        made.work_on.guard("DELETE", "http://cloud/ports/1")
+        made.step_context.guard("DELETE", "http://cloud/ports/1")
         assert len(made.worker.store.asked) == 1
         return
     assert type(refused(made, error)) is error
@@ -217,10 +217,10 @@ def test_keystone_is_asked_again_during_a_long_step(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(guard.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(guard, "Projects", known(False))
-    made.work_on.guard("DELETE", "http://cloud/ports/1")
+    made.step_context.guard("DELETE", "http://cloud/ports/1")
     monkeypatch.setattr(guard, "Projects", known(True))
     now[0] = guard._GONE - 1
-    made.work_on.guard("DELETE", "http://cloud/ports/2")
+    made.step_context.guard("DELETE", "http://cloud/ports/2")
     now[0] = guard._GONE
     refused(made, ProjectKnown)
 

@@ -221,7 +221,7 @@ def test_a_delete_that_took_no_effect_is_forgotten_before_anything_else(monkeypa
     def stopped(_project):
         raise Stopped("the claim was lost")
 
-    monkeypatch.setattr(made.work_on, "note_undone_by_users", stopped)
+    monkeypatch.setattr(made.step_context, "note_undone_by_users", stopped)
     with pytest.raises(Stopped):
         done(made)
     assert made.worker.store.changed == ()
@@ -253,7 +253,7 @@ def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reaso
         Step("s", "d", StepKind(what), round=1),
     )
     made.worker.driver = projects.driver()
-    monkeypatch.setattr(made.work_on, "drain_context", lambda: types.SimpleNamespace(projects=projects))
+    monkeypatch.setattr(made.step_context, "drain_context", lambda: types.SimpleNamespace(projects=projects))
     result = done(made)
     assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
     assert named in result.message

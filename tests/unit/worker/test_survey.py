@@ -510,4 +510,4 @@ def test_a_verification_starts_anew_if_a_service_got_the_token(changes, values, 
     record = deletion(**{"status": Status.VERIFYING, "drained_at": T0, **values})
     made = task(record, Step("s", "d", StepKind.SURVEY, round=1))
     made.worker.store.changed = changes
-    assert RUNNERS[StepKind.SURVEY](made.work_on).janitor_lent() is void
+    assert RUNNERS[StepKind.SURVEY](made.step_context).janitor_lent() is void

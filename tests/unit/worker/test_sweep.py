@@ -17,7 +17,7 @@ from tests.unit.world import UNKNOWN, deletion, left, sweep_step
 
 
 def done(made):
-    return RUNNERS[made.step.kind](made.work_on).run()
+    return RUNNERS[made.step.kind](made.step_context).run()
 
 
 class Ports:
@@ -59,7 +59,7 @@ def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, de
     made.worker.store.append_events = lambda *_: True
     done(made)
     assert ports.deleted == deleted
-    assert [each == made.work_on.guard for each in made.worker.clouds.guards] == [bool(deleted)]
+    assert [each == made.step_context.guard for each in made.worker.clouds.guards] == [bool(deleted)]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import sqlalchemy.exc
 
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.worker import leases, steps, watchdog
-from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker import steps, watchdog
+from cleanup_orchestrator.worker import task as task_module
+from cleanup_orchestrator.worker.steps.context import DeletionRunner
 from cleanup_orchestrator.worker.task import StepTask
 from tests.support.timing import SleepClock
 from tests.unit.worker.test_guard import task
@@ -32,7 +33,7 @@ class Records:
         return True
 
 
-class FindsNothing(StepRunner):
+class FindsNothing(DeletionRunner):
     def run(self):
         return StepResult(Outcome.CLEAR)
 
@@ -40,7 +41,7 @@ class FindsNothing(StepRunner):
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     clock = SleepClock()
-    monkeypatch.setattr(leases, "time", clock)
+    monkeypatch.setattr(task_module, "time", clock)
     monkeypatch.setitem(steps.RUNNERS, StepKind.SWEEP, FindsNothing)
     return clock
 
@@ -93,9 +94,9 @@ def test_while_a_drain_may_be_at_work_nothing_that_it_recorded_is_taken_for_undo
             raise AssertionError("they are not read now")
 
     made = saving(Recorded())
-    made.work_on.deletion = deletion(status=Status.DRAINING)
-    made.work_on.note_undone_by_users(None)
-    assert made.work_on.yielded == []
+    made.step_context.deletion = deletion(status=Status.DRAINING)
+    made.step_context.note_undone_by_users(None)
+    assert made.step_context.yielded == []
 
 
 def test_the_result_of_a_step_that_was_given_up_is_not_saved():
@@ -114,3 +115,30 @@ def test_a_claim_is_released_when_no_write_call_of_the_step_may_still_take_effec
     made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
     assert made.release_claim() is not bool(writing)
     assert made.worker.store.given_back == ([] if writing else ["network.port"])
+
+
+@pytest.mark.parametrize(("answer", "cast"), [(True, [["s"]]), (False, []), (OSError("away"), [])])
+def test_a_claim_is_given_back_once_and_cast_if_it_was_still_held(answer, cast):
+    made, asked, sent = saving(Records()), [], []
+
+    def release(step):
+        asked.append(step.id)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    made.worker.store.release_claim, made.worker.bus = release, types.SimpleNamespace(steps=sent.append)
+    assert made.release_claim() and made.release_claim()
+    assert (asked, sent) == (["s"], cast)
+
+
+def test_only_a_store_that_answers_ends_a_claim():
+    made, answers = saving(Records()), [True, False, OSError("away")]
+
+    def renew(_step, _lease):
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return answer
+
+    made.worker.store.renew = renew
+    assert [made.renew() for _ in range(3)] == [True, False, True]

@@ -26,11 +26,11 @@ from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.monitoring import health, metrics
 from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.worker import guard, leases, task, watchdog, worker
+from cleanup_orchestrator.worker import guard, task, watchdog, worker
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.sweep import deleting, listing
 from cleanup_orchestrator.worker.worker import Worker
-from tests.support import scheduler, sqlite_stores, timing
+from tests.support import orphaned, scheduler, sqlite_stores, timing
 from tests.support.virtual_time import virtual_time
 from tests.unit.world import deletion
 
@@ -67,6 +67,12 @@ class Clouds:
 
     def forget(self, project_id):
         self.forgotten.append(project_id)
+
+    def identity(self, session):
+        return session
+
+    def project_id(self):
+        return "own"
 
 
 @functools.cache
@@ -159,7 +165,7 @@ class Site:
 
 @pytest.fixture
 def time():
-    with virtual_time(cloud_session, watchdog, deleting, worker, guard, leases, task) as made:
+    with virtual_time(cloud_session, watchdog, deleting, worker, guard, task) as made:
         yield made
 
 
@@ -182,6 +188,20 @@ def test_a_hook_that_never_returns_costs_its_step_and_no_thread_of_the_pool(site
     assert site.announced == [made.id]
     assert len(site.worker.hung) == metrics.HUNG._value.get() == 1
     assert site.sweep(made, "router").outcome is Outcome.CLEAR
+
+
+def test_a_step_of_an_orphan_scan_that_hangs_counts_as_any_other(site):
+    site.with_hooks(all_projects=site.hang)
+    scan = orphaned.begin(site.store)
+    (step,) = (each for each in site.store.orphan_scan(scan.id)[1] if each.type == "port")
+    for number in (1, 2):
+        orphaned.dispatch(site.store, scan.id, step.id, round=1, attempt=number)
+        site.time.call(site.worker.handle, step.id)
+    (after,) = (each for each in site.store.orphan_scan(scan.id)[1] if each.type == "port")
+    assert (after.state, after.outcome, after.reason) == (StepState.DONE, Outcome.UNKNOWN, Reason.TIMED_OUT)
+    assert after.message.startswith("network.port@R1 hangs since "), "it is not started a second time"
+    assert len(site.worker.hung) == 1
+    assert site.announced == [scan.id] * 2
 
 
 class RealThreads:
@@ -225,8 +245,9 @@ class RealThreads:
 def real_threads(monkeypatch):
     made = RealThreads()
     names = {name: getattr(threading, name) for name in ("Thread", "Lock", "current_thread")}
-    monkeypatch.setattr(watchdog, "threading", types.SimpleNamespace(**names, Event=made.event))
-    for module in (watchdog, cloud_session):
+    for module in (watchdog, task):
+        monkeypatch.setattr(module, "threading", types.SimpleNamespace(**names, Event=made.event))
+    for module in (watchdog, task, cloud_session):
         monkeypatch.setattr(module, "time", made)
     return made
 

@@ -1,11 +1,12 @@
 """A worker: the steps of a batch, and how long it waits for calls that may still take effect."""
 
+import contextlib
 import types
 
 import pytest
 
 from cleanup_orchestrator.core.deletion import RoundPurpose
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from cleanup_orchestrator.core.step import SCANS, Outcome, StepKind, StepState
 from cleanup_orchestrator.plugins.base import ResourceType
 from cleanup_orchestrator.worker import worker
 from cleanup_orchestrator.worker.worker import Worker
@@ -25,7 +26,7 @@ class Writing:
 
     def __init__(self, clock, ends):
         self.clock, self.ends, self.stopping, self.released_at = clock, ends, False, None
-        self.step = types.SimpleNamespace(name="network.port@R1", id="s")
+        self.step = types.SimpleNamespace(name="network.port@R1", id="s", kind=StepKind.SWEEP)
 
     def release_claim(self):
         assert self.stopping, "it is told to stop before its claim is given back"
@@ -76,7 +77,7 @@ def batch(site: Site):
         return rows
 
     site.with_types(*(ResourceType(name, list=listing(name), delete=lambda *_: None) for name in (PORT, ROUTER)))
-    site.worker.context.bus.steps = lambda ids: seen.extend(("passed on", id_) for id_ in ids)
+    site.worker.context.bus.steps = lambda ids: seen.append(("passed on", *ids))
     made = site.record(RoundPurpose.INVENTORY)
     return site, made, [site.dispatch(made, StepKind.SWEEP, name).id for name in (PORT, ROUTER)], seen
 
@@ -151,3 +152,44 @@ def test_a_worker_that_is_told_to_stop_during_a_batch_passes_the_rest_on(batch):
     assert seen == [(PORT, []), ("passed on", ids[1])]
     assert states(site, made) == [DONE, (StepState.DISPATCHED, Outcome.NONE)]
     assert site.announced == [made.id]
+
+
+class Stops:
+    """A task that only says whether it was told to stop."""
+
+    def __init__(self, kind=StepKind.SWEEP, work=lambda: None):
+        self.step, self.stopping, self.carry_out = types.SimpleNamespace(kind=kind), False, work
+        self.context, self.announce = contextlib.nullcontext, lambda: None
+
+
+@pytest.mark.parametrize(("kind", "stopping"), [*((kind, True) for kind in sorted(SCANS)), (StepKind.SWEEP, False)])
+def test_a_worker_that_refuses_stops_the_steps_of_scans_under_way(kind, stopping):
+    made = ending()
+    under_way = Stops(kind, made.refuse)
+    made.claim = lambda _id: under_way
+    made.handle("s")
+    assert under_way.stopping is stopping
+
+
+def test_only_a_task_under_way_is_told_to_stop(clock):
+    made = ending()
+    ended, under_way = Stops(), Stops(work=lambda: made.release_claims(0.0))
+    under_way.release_claim = lambda: True
+    tasks = iter([ended, under_way])
+    made.claim = lambda _id: next(tasks)
+    made.handle("ended", "under_way")
+    assert (ended.stopping, under_way.stopping) == (False, True)
+
+
+def test_a_task_that_was_claimed_while_the_others_were_told_to_stop_stops_too(clock):
+    """The claim begins before the worker refuses, and ends after the tasks under way were told."""
+    made, seen = ending(), []
+    late = Stops(work=lambda: seen.append(late.stopping))
+
+    def claims(_id):
+        made.release_claims(0.0)
+        return late
+
+    made.claim = claims
+    made.handle("late")
+    assert seen == [True]
