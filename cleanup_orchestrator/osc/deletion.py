@@ -325,7 +325,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
             names += ["message", "abandoned", "owner"]
         heads = tuple(_HEADS.get(name) or name.replace("_", " ").title() for name in names)
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
-        if parsed_args.abandoned:  # an older server refuses the unknown filter
+        if parsed_args.abandoned:
             filters["abandoned"] = "true"
         if parsed_args.all:
             rows = list(self.client.all_leftovers(limit=parsed_args.limit, **filters))

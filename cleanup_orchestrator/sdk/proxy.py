@@ -101,7 +101,7 @@ class Proxy(proxy.Proxy):
             the plan has
         """
         body: dict[str, Any] = {"project_id": _id(project_id), "mode": mode, "dry_run": dry_run}
-        if include_subtree:  # an older server refuses the unknown field
+        if include_subtree:
             body["include_subtree"] = True
         if selection:
             body["selection"] = dict(selection)

@@ -23,7 +23,7 @@ _LONG = datetime.timedelta(minutes=5)
 _TURNS = 300
 
 _D = t.deletions.c
-#: The status counts, too: a process of an older release changes it and not the state of the queue.
+#: The status counts, too: the cancel of a user changes it, and only the next decision changes the state of the queue.
 _LIVE = _D.status.in_(sorted(map(str, WORKING)))
 _WAITS = sa.and_(_D.queue_state == str(QueueState.WAITING), _LIVE)
 _WORKS = sa.and_(

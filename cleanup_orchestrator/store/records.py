@@ -78,8 +78,7 @@ def needs_attention() -> sa.ColumnElement[bool]:
     """Return the condition for deletions that need an operator.
 
     A live deletion has its own mark. A deletion that ended failed or with leftovers needs an operator, unless its
-    project has a later deletion that is no dry run. The status of those that ended is enough, because an older release
-    may have written them without the mark.
+    project has a later deletion that is no dry run. Those that ended are found by an index on their status.
     """
     table, later = t.deletions, t.deletions.alias("later")
     seen_to = sa.exists().where(
@@ -182,10 +181,7 @@ def child(row: Row[Any]) -> Child:
     It needs no person if its project has a later deletion; see :func:`needs_attention`.
     """
     status = Status(row.status)
-    # An older release may have written those that ended without the mark.
-    ended = str(status) if status in (Status.FAILED, Status.LEFTOVERS) else ""
-    attention = row.attention if status in LIVE else ended
-    return Child(row.id, row.project_id, status, row.status_at, row.project_name, attention if row.asks else "")
+    return Child(row.id, row.project_id, status, row.status_at, row.project_name, row.attention if row.asks else "")
 
 
 _MOST = 60_000  #: bytes; MariaDB refuses a text of more than 65,535

@@ -21,7 +21,7 @@ SAME_DOMAIN = {**PORT, "owner": "parent", "project_name": "parent", "domain_id":
 NO_DOMAIN = {**PORT, "owner": "p2"}  # Keystone did not answer, or has deleted the project
 NO_OWNER = {**PORT, "owner": ""}
 OWN = {**PORT, "owner": "p1"}
-OLD = {"type": "network.port", "id": "port-1", "owner": "p2"}  # of an earlier release
+NO_NAME = {"type": "network.port", "id": "port-1", "owner": "p2"}
 
 HIDDEN = {"type": "network.port", "id": "port-1", "name": "", "project_id": None, "project_name": "another project"}
 NOBODYS = {**HIDDEN, "project_name": None}
@@ -47,8 +47,8 @@ TABLE = [
     (NO_OWNER, ks.MANAGER, NOBODYS),
     (OWN, ks.ADMIN, open_("p1", "one")),
     (OWN, ks.MANAGER, open_("p1", "one")),
-    (OLD, ks.ADMIN, open_("p2", None, "")),
-    (OLD, ks.MANAGER, HIDDEN),
+    (NO_NAME, ks.ADMIN, open_("p2", None, "")),
+    (NO_NAME, ks.MANAGER, HIDDEN),
 ]
 
 

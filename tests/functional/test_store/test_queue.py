@@ -72,8 +72,8 @@ def test_of_two_at_the_same_time_one_is_first(store):
 
 
 @pytest.mark.parametrize("status", Status)
-def test_only_what_is_worked_on_has_a_place_whatever_an_older_release_left(store, status):
-    """A process of an older release ends a deletion without giving its place back."""
+def test_only_what_is_worked_on_has_a_place(store, status):
+    """The cancel of a user changes the status, and only the next decision gives the place back."""
     put(store, "other", status, WORKS, domain_id="A")
     put(store, "another", status, WAITING, domain_id="B")
     put(store, "mine", domain_id="C", user_id="u")
@@ -112,7 +112,7 @@ def test_the_next_ones_go_round(store):
 
 
 def test_one_that_is_not_recorded_as_waiting_waits_all_the_same(store):
-    """As an older release records it: it gets its place in its turn."""
+    """As one that has given its place back: it gets its place in its turn."""
     put(store, "old", state=OUT, minutes_old=5, domain_id="A", user_id="u")
     put(store, "young", minutes_old=1, domain_id="A", user_id="u")
     for name, first in (("old", True), ("young", True)):

@@ -351,7 +351,7 @@ def test_a_retry_is_an_ordinary_deletion_again():
     world.user(Status.ACCEPTED)
     assert world.deletion.forced is None
     del world.answers["remove"]
-    # A process of the release before does not know the word, and leaves it there.
+    # Force of an earlier attempt counts for nothing, also where it is still on record.
     world.deletion = dataclasses.replace(world.deletion, forced=old)
     count = len(types_of(world, "force.abandoned"))
     wait(world, datetime.timedelta(hours=2))

@@ -100,7 +100,7 @@ def test_the_order_has_the_types_that_something_goes_of_level_by_level():
         (dataclasses.replace(SERVER, outcome=Outcome.UNKNOWN, waived="w"), ()),
         (dataclasses.replace(SERVER, state=StepState.RUNNING), ("compute.server@R1",)),
         (dataclasses.replace(SERVER, round=0), ("compute.server@R1",)),
-        (dataclasses.replace(SERVER, digest=""), ("compute.server@R1",)),  # a worker of the release before looked
+        (dataclasses.replace(SERVER, digest=""), ("compute.server@R1",)),
         (dataclasses.replace(QUOTA, outcome=Outcome.NONE), ()),
         (
             sweep_step("dns.", kind=StepKind.UNSUPPORTED, round=2, state=StepState.DONE, outcome=Outcome.UNKNOWN),

@@ -51,7 +51,7 @@ def test_the_decision_about_a_use_is_read_as_it_was_made():
 
 
 def test_a_tally_is_that_of_its_version():
-    """A process of an older release saves no tally: the one before it would be shown as the present one."""
+    """A request changes a deletion and counts nothing: the tally before it would be shown as the present one."""
     store = sqlite_stores.in_memory()
     made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
     counted = with_tally(made, store.steps(made.id), ())
