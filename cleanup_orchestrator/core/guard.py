@@ -1,21 +1,20 @@
 """Answers "may this be written now?" from one list of holds. Pure.
 
-``HOLDS`` has one entry for each reason that keeps a step from running or from writing. The engine asks it before it
-dispatches a step, the store in the transaction of each claim and each write, and the worker before each write call. A
-new hold is one entry here, and the field of ``Deletion`` or ``Facts`` that it reads.
+``HOLDS`` has one entry for each reason that keeps a step from running or from writing: a function that returns the
+causes. The engine asks it before it dispatches a step, the store in the transaction of each claim and each write, and
+the worker, through the store, before each write call. A new hold is one entry here, and the field of ``Deletion`` or
+``HoldInputs`` that its function reads.
 
-There are two kinds of holds. A ``WaitingHold`` ends without a change of the deletion: the deletion waits, shows the
+There are two kinds of holds. One that waits ends without a change of the deletion: the deletion waits, shows the
 condition ``on_hold``, and continues afterwards. Every other hold is final for the step.
 """
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import ClassVar
 
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
@@ -63,7 +62,7 @@ NO_OPTIONS = HoldOptions()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Facts:
+class HoldInputs:
     """What the holds read besides the step."""
 
     deletion: Deletion  #: with ``liens`` and ``brake`` as they are in force now
@@ -92,18 +91,18 @@ class Withheld:
     reason: str  #: ``lien``, ``brake`` or ``window``: the first of these that applies
     message: str  #: every cause, and what clears it: only for users who may read liens and the brake
     until: datetime.datetime | None  #: when the first cause ends without a person's action; none: unknown
-    names: tuple[str, ...]  #: the name of each hold that applies
+    shown: str  #: the names of the holds, for all users who see the deletion
 
     def __str__(self) -> str:
-        """Return the names of the holds, for all users who see the deletion."""
-        return f"the deletion is on hold ({', '.join(self.names)}); the condition 'on_hold' says why"
+        """Return the text for all users who see the deletion."""
+        return self.shown
 
 
 # ------------------------------------------------------------------------------------------------ what a step does
 def destructive(deletion: Deletion, step: Step) -> bool:
     """Whether a step locks the project, deletes, or stops what runs.
 
-    These are the steps that a ``WaitingHold`` withholds. Lists, the orchestrator's own access and every undo go on.
+    These are the steps that a hold which waits withholds. Lists, the orchestrator's own access and every undo go on.
     ``CLOSE`` is a lock, and ``REMOVE`` is a delete.
     """
     if step.kind is StepKind.SWEEP:
@@ -111,7 +110,7 @@ def destructive(deletion: Deletion, step: Step) -> bool:
     return step.kind in (StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE, StepKind.REMOVE)
 
 
-def early(deletion: Deletion, step: Step) -> bool:
+def swept_in_delete_round(deletion: Deletion, step: Step) -> bool:
     """Whether a step of project settings is swept in the delete rounds already.
 
     A type of a project that is gone may stay unknown for ever, and then the last round never opens. So an informational
@@ -121,246 +120,189 @@ def early(deletion: Deletion, step: Step) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- the holds
-class Hold(abc.ABC):
+#: What a hold finds: each cause as its message, and when it ends without a person's action.
+Found = Iterable[tuple[str, datetime.datetime | None]]
+
+
+def _if(condition: bool, message: str) -> Found:
+    """Return one cause that does not end by itself, if the condition holds."""
+    return ((message, None),) if condition else ()
+
+
+def _ended(inputs: HoldInputs, step: Step) -> Found:
+    """The deletion has ended, or the step belongs to an earlier attempt."""
+    over = inputs.deletion.status not in LIVE or step.round < inputs.deletion.since_round
+    return _if(over, f"the deletion is {inputs.deletion.status} and does not wait for this step")
+
+
+def _earlier_round(inputs: HoldInputs, step: Step) -> Found:
+    """The sweep, or the closing, belongs to a round that is over."""
+    over = step.kind in (StepKind.SWEEP, StepKind.CLOSE) and step.round != inputs.deletion.round
+    return _if(over, f"the round of this {step.kind} is over")
+
+
+def _cancelled(inputs: HoldInputs, step: Step) -> Found:
+    """The deletion is being cancelled: only the undo of recorded changes goes on."""
+    return _if(inputs.deletion.status is Status.CANCELLING, "the deletion was cancelled")
+
+
+def _recovery_over(inputs: HoldInputs, step: Step) -> Found:
+    """The recovery window is over: nothing more is stopped."""
+    over = step.kind is StepKind.HALT and inputs.deletion.status is not Status.RECOVERABLE
+    return _if(over, "the recovery window is over")
+
+
+def _claim_lost(inputs: HoldInputs, step: Step) -> Found:
+    """The caller's claim was taken by another worker, or its lease has run out."""
+    if inputs.fencing_token is None:
+        return ()
+    claimed = step.state is StepState.RUNNING and step.fencing_token == inputs.fencing_token
+    lost = not claimed or step.lease_until is None or step.lease_until <= inputs.now
+    return _if(lost, "the worker no longer holds the lease of this step")
+
+
+def _dry_run(inputs: HoldInputs, step: Step) -> Found:
+    """The deletion is a dry run: it never writes."""
+    return _if(inputs.deletion.dry_run, "the deletion is a dry run")
+
+
+def _noticed(inputs: HoldInputs, step: Step) -> Found:
+    """Another client deleted the project: the deletion only lists resources."""
+    return _if(inputs.deletion.origin is Origin.NOTICED, "the deletion of the project was only noticed")
+
+
+def _no_project(inputs: HoldInputs, step: Step) -> Found:
+    """An adopted deletion has no project: it deletes resources and nothing else."""
+    other = inputs.deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP
+    return _if(other, "the project does not exist")
+
+
+def _kept_project(inputs: HoldInputs, step: Step) -> Found:
+    """The deletion keeps the project: it neither disables nor removes it, nor deletes its settings."""
+    last = step.kind in (StepKind.CLOSE, StepKind.REMOVE)
+    settings = step.project_setting and inputs.deletion.purpose is not RoundPurpose.INVENTORY
+    return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), "the deletion keeps the project")
+
+
+def _never_delete(inputs: HoldInputs, step: Step) -> Found:
+    """The project is on the operator's never-delete list."""
+    return _if(bool(inputs.never_delete) and destructive(inputs.deletion, step), inputs.never_delete)
+
+
+def _wrong_round(inputs: HoldInputs, step: Step) -> Found:
+    """The step does not write in a round of this purpose, or does not write at all."""
+    deletion, writes = inputs.deletion, step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)
+    if step.kind is StepKind.SWEEP:
+        own = RoundPurpose.PROJECT_SETTINGS if step.project_setting else RoundPurpose.DELETE
+        writes = deletion.purpose is own or swept_in_delete_round(deletion, step)
+    elif step.kind is StepKind.REMOVE:
+        writes = deletion.purpose is RoundPurpose.PROJECT_SETTINGS
+    return _if(not writes, f"a step of kind {step.kind} does not write in a round of this purpose")
+
+
+def _liens(inputs: HoldInputs) -> Found:
+    """Liens are in force on the project: each of the first ones, and the number of all others."""
+    for lien in inputs.deletion.liens[:NAMED_LIENS]:
+        clear = f"an admin clears it with 'openstack project deletion lien delete {lien.id}'"
+        yield f"{lien.explained} ({clear})", lien.expires_at
+    if more := inputs.deletion.liens[NAMED_LIENS:]:
+        yield f"{len(more)} more liens", None
+
+
+def _brake(inputs: HoldInputs) -> Found:
+    """The brake is on."""
+    if inputs.deletion.brake is not None:
+        yield f"{inputs.deletion.brake.explained} ('openstack project deletion brake unset' lifts it)", None
+
+
+def _outside_windows(inputs: HoldInputs) -> Found:
+    """The time is outside of ``[deletion] delete_windows``: until they open next."""
+    if not inputs.options.windows.open(inputs.now):
+        opens = inputs.options.windows.opens(inputs.now)
+        yield f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z", opens
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hold:
     """One reason that keeps a step from running or from writing."""
 
-    name: ClassVar[HoldName]
-    stops_running: ClassVar[bool] = False  #: whether the step must not even be claimed
-    stops_release: ClassVar[bool] = False  #: whether it also stops the undo of recorded changes
+    name: HoldName
+    find: Callable[[HoldInputs, Step], Found]
+    stops_running: bool = False  #: whether the step must not even be claimed
+    stops_release: bool = False  #: whether it also stops the undo of recorded changes
 
-    @abc.abstractmethod
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
+    def causes(self, inputs: HoldInputs, step: Step) -> Iterator[Cause]:
         """Yield every cause that keeps the step from running or writing now."""
-
-    def holds(self, facts: Facts, step: Step) -> bool:
-        """Whether there is such a cause."""
-        return next(iter(self.causes(facts, step)), None) is not None
+        return (Cause(self.name, message, until) for message, until in self.find(inputs, step))
 
 
-class WaitingHold(Hold):
+@dataclasses.dataclass(frozen=True, slots=True)
+class WaitingHold:
     """A hold that ends by itself. It withholds destructive steps only."""
 
-    @abc.abstractmethod
-    def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
-        """Yield every cause that is in force on the deletion now."""
+    name: HoldName
+    find: Callable[[HoldInputs], Found]
+    stops_running = stops_release = False
 
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
+    def causes(self, inputs: HoldInputs, step: Step) -> Iterator[Cause]:
         """Yield the deletion's causes if the step is destructive."""
-        if destructive(facts.deletion, step):
-            yield from self.causes_for_deletion(facts)
+        return self.of_deletion(inputs) if destructive(inputs.deletion, step) else iter(())
+
+    def of_deletion(self, inputs: HoldInputs) -> Iterator[Cause]:
+        """Yield every cause that is in force on the deletion now."""
+        return (Cause(self.name, message, until) for message, until in self.find(inputs))
 
 
-class Ended(Hold):
-    """The deletion has ended, or the step belongs to an earlier attempt."""
+#: The holds that end by themselves. The order is the order in which a message names them. The first one gives the
+#: reason of the condition, and the API hides the message by that reason: holds with a text that needs a permission come
+#: first.
+WAITING = (
+    WaitingHold(HoldName.LIEN, _liens),
+    WaitingHold(HoldName.BRAKE, _brake),
+    WaitingHold(HoldName.WINDOW, _outside_windows),
+)
 
-    name, stops_running, stops_release = HoldName.ENDED, True, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause if the deletion does not wait for the step."""
-        if facts.deletion.status not in LIVE or step.round < facts.deletion.since_round:
-            yield Cause(self.name, f"the deletion is {facts.deletion.status} and does not wait for this step")
-
-
-class ClaimLost(Hold):
-    """The caller's claim was taken by another worker, or its lease has run out."""
-
-    name, stops_release = HoldName.CLAIM_LOST, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause if the caller named a claim and does not hold it any more."""
-        if facts.fencing_token is None:
-            return
-        claimed = step.state is StepState.RUNNING and step.fencing_token == facts.fencing_token
-        if not claimed or step.lease_until is None or step.lease_until <= facts.now:
-            yield Cause(self.name, "the worker does not hold the lease of this step any more")
-
-
-class EarlierRound(Hold):
-    """The sweep, or the closing, belongs to a round that is over."""
-
-    name, stops_running = HoldName.EARLIER_ROUND, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause if the step was dispatched in another round."""
-        if step.kind in (StepKind.SWEEP, StepKind.CLOSE) and step.round != facts.deletion.round:
-            yield Cause(self.name, f"the round of this {step.kind} is over")
-
-
-class Cancelled(Hold):
-    """The deletion is being cancelled: only the undo of recorded changes goes on."""
-
-    name, stops_running = HoldName.CANCELLED, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause while the deletion is being cancelled."""
-        if facts.deletion.status is Status.CANCELLING:
-            yield Cause(self.name, "the deletion was cancelled")
-
-
-class RecoveryOver(Hold):
-    """The recovery window is over: nothing is stopped any more."""
-
-    name, stops_running = HoldName.RECOVERY_OVER, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a halt outside of the recovery window."""
-        if step.kind is StepKind.HALT and facts.deletion.status is not Status.RECOVERABLE:
-            yield Cause(self.name, "the recovery window is over")
-
-
-class DryRun(Hold):
-    """The deletion is a dry run: it never writes."""
-
-    name = HoldName.DRY_RUN
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a dry run."""
-        if facts.deletion.dry_run:
-            yield Cause(self.name, "the deletion is a dry run")
-
-
-class Noticed(Hold):
-    """Another client deleted the project: the deletion only lists resources."""
-
-    name = HoldName.NOTICED
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a deletion that was only noticed."""
-        if facts.deletion.origin is Origin.NOTICED:
-            yield Cause(self.name, "the deletion of the project was only noticed")
-
-
-class NoProject(Hold):
-    """An adopted deletion has no project: it deletes resources and nothing else."""
-
-    name = HoldName.NO_PROJECT
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a step of an adopted deletion that is not a sweep."""
-        if facts.deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP:
-            yield Cause(self.name, "the project does not exist")
-
-
-class KeptProject(Hold):
-    """The deletion keeps the project: it neither disables nor removes it, nor deletes its settings."""
-
-    name, stops_running = HoldName.KEPT_PROJECT, True
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a step that belongs to the removal of the project."""
-        last = step.kind in (StepKind.CLOSE, StepKind.REMOVE)
-        settings = step.project_setting and facts.deletion.purpose is not RoundPurpose.INVENTORY
-        if facts.deletion.mode is Mode.EMPTY and (last or settings):
-            yield Cause(self.name, "the deletion keeps the project")
-
-
-class NeverDelete(Hold):
-    """The project is on the operator's never-delete list."""
-
-    name = HoldName.NEVER_DELETE
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause for a destructive step on a project that is on the list."""
-        if facts.never_delete and destructive(facts.deletion, step):
-            yield Cause(self.name, facts.never_delete)
-
-
-class LienInForce(WaitingHold):
-    """A lien is in force on the project."""
-
-    name = HoldName.LIEN
-
-    def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
-        """Yield each of the first liens, and the number of all others."""
-        liens = facts.deletion.liens
-        for lien in liens[:NAMED_LIENS]:
-            clear = f"an admin clears it with 'openstack project deletion lien delete {lien.id}'"
-            yield Cause(self.name, f"{lien.explained} ({clear})", lien.expires_at)
-        if more := liens[NAMED_LIENS:]:
-            yield Cause(self.name, f"{len(more)} more liens")
-
-
-class BrakeOn(WaitingHold):
-    """The brake is on."""
-
-    name = HoldName.BRAKE
-
-    def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
-        """Yield the brake if it is on."""
-        if facts.deletion.brake is not None:
-            text = f"{facts.deletion.brake.explained} ('openstack project deletion brake unset' lifts it)"
-            yield Cause(self.name, text)
-
-
-class OutsideWindows(WaitingHold):
-    """The time is outside of ``[deletion] delete_windows``."""
-
-    name = HoldName.WINDOW
-
-    def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
-        """Yield when the windows open next, while they are closed."""
-        if not facts.options.windows.open(facts.now):
-            opens = facts.options.windows.opens(facts.now)
-            text = f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z"
-            yield Cause(self.name, text, opens)
-
-
-class WrongRound(Hold):
-    """The step does not write in a round of this purpose, or does not write at all."""
-
-    name = HoldName.WRONG_ROUND
-
-    def causes(self, facts: Facts, step: Step) -> Iterator[Cause]:
-        """Yield a cause unless a step of this kind writes in the present round."""
-        if not self._writes(facts.deletion, step):
-            yield Cause(self.name, f"a step of kind {step.kind} does not write in a round of this purpose")
-
-    @staticmethod
-    def _writes(deletion: Deletion, step: Step) -> bool:
-        if step.kind is StepKind.SWEEP:
-            own = RoundPurpose.PROJECT_SETTINGS if step.project_setting else RoundPurpose.DELETE
-            return deletion.purpose is own or early(deletion, step)
-        if step.kind is StepKind.REMOVE:
-            return deletion.purpose is RoundPurpose.PROJECT_SETTINGS
-        return step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)
-
-
-#: Every hold. The order of the waiting ones is the order in which a message names them. The first one gives the reason
-#: of the condition, and the API hides the message by that reason: holds with a text that needs a permission come first.
-HOLDS: tuple[Hold, ...] = (
-    Ended(),
-    EarlierRound(),
-    Cancelled(),
-    RecoveryOver(),
-    ClaimLost(),
-    DryRun(),
-    Noticed(),
-    NoProject(),
-    KeptProject(),
-    NeverDelete(),
-    LienInForce(),
-    BrakeOn(),
-    OutsideWindows(),
-    WrongRound(),
+#: Every hold. The first cause is the one that a worker names.
+HOLDS: tuple[Hold | WaitingHold, ...] = (
+    Hold(HoldName.ENDED, _ended, stops_running=True, stops_release=True),
+    Hold(HoldName.EARLIER_ROUND, _earlier_round, stops_running=True),
+    Hold(HoldName.CANCELLED, _cancelled, stops_running=True),
+    Hold(HoldName.RECOVERY_OVER, _recovery_over, stops_running=True),
+    Hold(HoldName.CLAIM_LOST, _claim_lost, stops_release=True),
+    Hold(HoldName.DRY_RUN, _dry_run),
+    Hold(HoldName.NOTICED, _noticed),
+    Hold(HoldName.NO_PROJECT, _no_project),
+    Hold(HoldName.KEPT_PROJECT, _kept_project, stops_running=True),
+    Hold(HoldName.NEVER_DELETE, _never_delete),
+    *WAITING,
+    Hold(HoldName.WRONG_ROUND, _wrong_round),
 )
 
 
 # ---------------------------------------------------------------------------------------------------- the questions
-def causes(facts: Facts, step: Step, writing: bool = True) -> Iterator[Cause]:
+def causes(inputs: HoldInputs, step: Step, writing: bool = True) -> Iterator[Cause]:
     """Yield what keeps a step from running, or (``writing``) from writing, now."""
     for one in HOLDS:
         if (writing or one.stops_running) and (step.kind is not StepKind.RELEASE or one.stops_release):
-            yield from one.causes(facts, step)
+            yield from one.causes(inputs, step)
 
 
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     """Whether a step may run, or (``writing``) write, whatever the time and the claim."""
-    return next(causes(Facts(deletion), step, writing), None) is None
+    return next(causes(HoldInputs(deletion), step, writing), None) is None
 
 
-def may_write(facts: Facts, step: Step) -> bool:
-    """Whether a step may make a write call now."""
-    return next(causes(facts, step), None) is None
+def shown(found: Iterable[Cause]) -> str:
+    """Return the first of some causes, for all users who see the deletion.
+
+    Of the holds that end by themselves it has the names only: the reasons need a permission.
+    """
+    first, *more = found
+    names = {hold.name for hold in WAITING}
+    if first.hold not in names:
+        return first.message
+    on_hold = dict.fromkeys(str(cause.hold) for cause in (first, *more) if cause.hold in names)
+    return f"the deletion is on hold ({', '.join(on_hold)}); the condition 'on_hold' says why"
 
 
 def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Withheld | None:
@@ -370,11 +312,10 @@ def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Wi
     """
     if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
         return None
-    facts = Facts(deletion, now, options)
-    found = [cause for one in HOLDS if isinstance(one, WaitingHold) for cause in one.causes_for_deletion(facts)]
+    inputs = HoldInputs(deletion, now, options)
+    found = [cause for one in WAITING for cause in one.of_deletion(inputs)]
     if not found:
         return None
     ends = [cause.until for cause in found if cause.until is not None]
     text = "held by " + "; ".join(cause.message for cause in found)
-    names = tuple(dict.fromkeys(str(cause.hold) for cause in found))
-    return Withheld(names[0], text, min(ends, default=None), names)
+    return Withheld(str(found[0].hold), text, min(ends, default=None), shown(found))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import early
+from cleanup_orchestrator.core.guard import swept_in_delete_round
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
@@ -28,7 +28,7 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
     """
     if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or step.waived or keeps_last_result(deletion, step):
         return False
-    if early(deletion, step) or (step.informational and deletion.purpose is RoundPurpose.INVENTORY):
+    if swept_in_delete_round(deletion, step) or (step.informational and deletion.purpose is RoundPurpose.INVENTORY):
         return True
     return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
 

@@ -79,7 +79,7 @@ class Store:
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
         self.tallies, self.live_places, self.step_places = steps.tallies, steps.live_places, steps.places
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
-        self.may_write, self.finish = steps.may_write, steps.finish
+        self.withheld, self.finish = steps.withheld, steps.finish
 
         leftovers = Leftovers(database)
         self.leftovers, self.blocking = leftovers.page, leftovers.blocking

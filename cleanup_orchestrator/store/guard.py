@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
+from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldInputs, HoldName, HoldOptions
 from cleanup_orchestrator.core.orphan_scan import SCANNING
 from cleanup_orchestrator.core.step import SCANS, Step, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -87,25 +87,40 @@ def waiting(step: Step) -> dict[str, Any]:
     return {"waiting_id": step.owner_id, "waiting_round": step.round}
 
 
-def may_write(
-    c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False
-) -> datetime.datetime | None:
-    """Return the time if the worker that claimed a step may make a write call now, else ``None``.
+def withheld(c: Connection, step: Step, options: HoldOptions, never_delete: str) -> tuple[Cause, ...]:
+    """Return what keeps the worker that claimed a step from making a write call now.
 
     One query answers, unless liens or the brake are on record.
 
+    :param step: as its worker has it, with the fencing token of the claim
     :param options: what holds read of the configuration
-    :param undoing: the call gives back what a drain took: liens, the brake and maintenance windows do not apply
+    :param never_delete: why the project is on the never-delete list; empty: it is not
     """
-    found = claimed(c, step)
+    return _causes(c, step, options, never_delete)[0]
+
+
+def may_write(
+    c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False
+) -> datetime.datetime | None:
+    """Return the time if the worker that claimed a step may write now, else ``None``; see :func:`withheld`.
+
+    :param undoing: the write gives back what a drain took: liens, the brake and maintenance windows do not apply
+    """
+    causes, now = _causes(c, step, options, undoing=undoing)
+    return None if causes else now
+
+
+def _causes(
+    c: Connection, step: Step, options: HoldOptions, never_delete: str = "", undoing: bool = False
+) -> tuple[tuple[Cause, ...], datetime.datetime | None]:
+    """Return what withholds a write of a step, and the time."""
+    found = queries.find_work(c, step.id)
     if found is None:
-        return None
-    deletion, now = found.deletion, found.now
-    if undoing:
-        options = NO_OPTIONS
-    else:
-        deletion = with_holds(c, deletion, now)
-    return now if guard.may_write(guard.Facts(deletion, now, options, step.fencing_token), found.step) else None
+        return (Cause(HoldName.CLAIM_LOST, "the step is no longer on record"),), None
+    deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)
+    options = NO_OPTIONS if undoing else options
+    inputs = HoldInputs(deletion, found.now, options, step.fencing_token, never_delete)
+    return tuple(guard.causes(inputs, found.step)), found.now
 
 
 def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:

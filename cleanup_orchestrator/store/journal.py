@@ -100,7 +100,7 @@ class Journal(Repository):
     def append(self, step: Step, *events: Event) -> bool:
         """Append lines for a step. ``False``: the step may not write, nothing is saved.
 
-        See :meth:`Steps.may_write`.
+        See :func:`guard.may_write`.
         """
         with self._database.begin() as c:
             if (now := guard.may_write(c, step)) is None:

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import force, orphan_scan
 from cleanup_orchestrator.core.actions import believed, record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
-from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
+from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.messages import Place
@@ -164,14 +164,10 @@ class Steps(Repository):
             return bool(result.rowcount == 1)
 
     @retry_transient
-    def may_write(self, step: Step, options: HoldOptions = NO_OPTIONS) -> bool:
-        """Return whether the worker that claimed a step may make a write call now.
-
-        That requires the fencing token, the lease, and a deletion that is not cancelled. A call that locks or deletes
-        also requires that no lien and no brake is in force, and that the time is within the hours for such calls.
-        """
+    def withheld(self, step: Step, options: HoldOptions = NO_OPTIONS, never_delete: str = "") -> tuple[Cause, ...]:
+        """Return what keeps the worker that claimed a step from making a write call now; see :func:`guard.withheld`."""
         with self._database.begin() as c:
-            return guard.may_write(c, step, options) is not None
+            return guard.withheld(c, step, options, never_delete)
 
     def release_claim(self, step: Step) -> bool:
         """Give a claimed step back to the queue, as if it had just been dispatched.

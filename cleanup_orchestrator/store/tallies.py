@@ -28,7 +28,7 @@ _KEEPS_LAST_RESULT = sa.and_(
     _S.token.in_([str(token) for token in Token if token.scoped]),
     sa.or_(_S.project_setting.is_(True), sa.and_(_done(_D.since_round), _S.outcome == str(Outcome.CLEAR))),
 )
-#: The condition of ``guard.early``.
+#: The condition of ``guard.swept_in_delete_round``.
 _EARLY = sa.and_(_D.purpose == str(RoundPurpose.DELETE), _D.project_gone_at.is_not(None))
 _SETTINGS = _D.purpose == str(RoundPurpose.PROJECT_SETTINGS)
 #: The condition of ``rounds.in_scope``, without force.

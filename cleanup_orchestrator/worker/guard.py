@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.core.deletion import Deletion, Origin
-from cleanup_orchestrator.core.guard import Facts, NeverDelete, destructive, hold
+from cleanup_orchestrator.core.guard import WAITING, Cause, HoldName, shown
 from cleanup_orchestrator.core.step import Step
-from cleanup_orchestrator.errors import OnHold, ProjectKnown, ProjectProtected, Stopped, classify
+from cleanup_orchestrator.errors import (
+    CleanupError,
+    OnHold,
+    ProjectKnown,
+    ProjectProtected,
+    Stopped,
+    WriteRefused,
+    classify,
+)
 from cleanup_orchestrator.worker.context import WorkerContext
+
+#: What a hold means for the step. Any other one stops it.
+_ERRORS: dict[HoldName, type[CleanupError]] = {
+    HoldName.DRY_RUN: WriteRefused,
+    HoldName.NEVER_DELETE: ProjectProtected,
+    **{hold.name: OnHold for hold in WAITING},
+}
 
 #: Seconds for which the guard relies on Keystone's answer that it does not know a project.
 _GONE = 5.0
@@ -50,31 +65,29 @@ class WriteGuard:
         :raises ProjectProtected: the project is on the never-delete list
         :raises ProjectKnown: Keystone knows the project of an adopted orphan
         """
-        worker, deletion, step = self._worker, self._deletion, self._step
         if why := self._withheld():
             raise Stopped(f"{method} withheld: {why}")
-        if deletion.dry_run:
-            read_only(method, url)
+        if self._deletion.origin is Origin.ADOPTED:
+            self._expect_gone(method)
+        if causes := self._causes():
+            raise self._error(method, causes)
+
+    def refusal(self, what: str) -> CleanupError:
+        """Return why the store refused a record of something that was about to be done."""
+        causes = self._causes()
+        return self._error(what, causes) if causes else Stopped(f"{what} withheld: what withheld it is over now")
+
+    def _causes(self) -> Sequence[Cause]:
+        """Ask the store what withholds a write call of the step now."""
+        worker, deletion = self._worker, self._deletion
         # An operator may extend the never-delete list while a deletion is under way.
         listed = worker.protection.listed(deletion.project_id, deletion.project_name)
-        if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):
-            raise ProjectProtected(f"{method} withheld: {listed}")
-        if deletion.origin is Origin.ADOPTED:
-            self._expect_gone(method)
-        if not worker.store.may_write(step, worker.hold_options):
-            raise self.refusal(method)
+        return worker.store.withheld(self._step, worker.hold_options, listed or "")
 
-    def refusal(self, what: str) -> Stopped:
-        """Return why the store refused something.
-
-        The reason is the hold on the deletion, if there is one, else a lost claim.
-        """
-        deletion, _steps, now = self._worker.store.load(self._deletion.id)
-        on_hold = hold(deletion, now, self._worker.hold_options) if destructive(deletion, self._step) else None
-        if on_hold is not None:
-            return OnHold(f"{what} withheld: {on_hold}")
-        name = self._step.name
-        return Stopped(f"{what} withheld: the deletion was cancelled, or the worker does not hold step {name} any more")
+    @staticmethod
+    def _error(what: str, causes: Sequence[Cause]) -> CleanupError:
+        """Return the error that the first of some causes means."""
+        return _ERRORS.get(causes[0].hold, Stopped)(f"{what} withheld: {shown(causes)}")
 
     def _expect_gone(self, method: str) -> None:
         """Ask Keystone every few seconds whether the project is still unknown.

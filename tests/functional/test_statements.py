@@ -64,19 +64,19 @@ def test_renew(store, statements):
     assert sent == ["COMMIT", "SELECT steps", "UPDATE steps"]
 
 
-def test_may_write(store, statements):
+def test_withheld(store, statements):
     step = claimed(store, in_delete_round(store))
     with statements.of() as sent:
-        assert store.may_write(step)
+        assert not store.withheld(step)
     assert sent == ["COMMIT", "SELECT steps"]
 
 
-def test_may_write_with_a_lien_on_record(store, statements):
+def test_withheld_with_a_lien_on_record(store, statements):
     """Only then are the liens and the brake read."""
     step = claimed(store, in_delete_round(store))
     store.add_lien(Lien("l", "p", "ops", "x", T0))
     with statements.of() as sent:
-        assert not store.may_write(step)
+        assert store.withheld(step)
     assert sent == ["COMMIT", "SELECT brakes", "SELECT liens", "SELECT steps"]
 
 

@@ -437,22 +437,22 @@ MUTATIONS = (
     Mutation(
         "A lien does not hold a deletion",
         GUARD,
-        "for lien in liens[:NAMED_LIENS]:",
+        "for lien in inputs.deletion.liens[:NAMED_LIENS]:",
         "for lien in ():",
         tests("core/guard"),
     ),
     Mutation(
         "The brake does not hold a deletion",
         GUARD,
-        "        if facts.deletion.brake is not None:\n            text",
-        "        if False:\n            text",
+        "    if inputs.deletion.brake is not None:\n",
+        "    if False:\n",
         tests("core/guard"),
     ),
     Mutation(
         "The hours do not hold a deletion",
         GUARD,
-        "        if not facts.options.windows.open(facts.now):\n            opens",
-        "        if False:\n            opens",
+        "    if not inputs.options.windows.open(inputs.now):\n",
+        "    if False:\n",
         tests("core/guard"),
     ),
     Mutation(

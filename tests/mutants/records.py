@@ -108,15 +108,15 @@ MUTATIONS = (
     Mutation(
         "A worker may write past its lease",
         CORE_GUARD,
-        "if not claimed or step.lease_until is None or step.lease_until <= facts.now:",
-        "if not claimed:",
+        "lost = not claimed or step.lease_until is None or step.lease_until <= inputs.now",
+        "lost = not claimed",
         tests("core/guard store/guard"),
     ),
     Mutation(
         "A worker may write while a lien is in force",
         GUARD,
-        "        deletion = with_holds(c, deletion, now)\n    return now if guard",
-        "        pass\n    return now if guard",
+        "deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)",
+        "deletion = found.deletion",
         tests("store/guard"),
     ),
     Mutation(
@@ -136,15 +136,15 @@ MUTATIONS = (
     Mutation(
         "A worker may write outside of the hours",
         CORE_GUARD,
-        "    OutsideWindows(),\n",
+        "    WaitingHold(HoldName.WINDOW, _outside_windows),\n",
         "",
         tests("core/guard store/guard"),
     ),
     Mutation(
         "A lien keeps a drain from being undone",
         GUARD,
-        "    if undoing:\n        options = NO_OPTIONS\n    else:\n        deletion",
-        "    if True:\n        deletion",
+        "deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)",
+        "deletion = with_holds(c, found.deletion, found.now)",
         tests("store/changes"),
     ),
     Mutation(

@@ -21,15 +21,15 @@ MUTATIONS = (
     Mutation(
         "A project that is kept may be disabled and removed",
         GUARD,
-        "if facts.deletion.mode is Mode.EMPTY and (last or settings):",
-        "if facts.deletion.mode is Mode.EMPTY and settings:",
+        "return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), ",
+        "return _if(inputs.deletion.mode is Mode.EMPTY and settings, ",
         tests("core/guard core/empty"),
     ),
     Mutation(
         "The settings of a project that is kept may be deleted",
         GUARD,
-        "if facts.deletion.mode is Mode.EMPTY and (last or settings):",
-        "if facts.deletion.mode is Mode.EMPTY and last:",
+        "return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), ",
+        "return _if(inputs.deletion.mode is Mode.EMPTY and last, ",
         tests("core/guard core/empty"),
     ),
     Mutation(

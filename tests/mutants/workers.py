@@ -19,38 +19,38 @@ ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 
 MUTATIONS = (
     Mutation(
-        "A worker's guard does not ask whether it is a dry run",
+        "The withheld write of a dry run counts as one of a stopped step",
         GUARD,
-        "        if deletion.dry_run:\n            read_only(method, url)\n",
+        "    HoldName.DRY_RUN: WriteRefused,\n",
         "",
         tests("worker/guard"),
     ),
     Mutation(
         "A worker's guard does not ask the never-delete list",
         GUARD,
-        'if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):',
-        "if False:",
+        'worker.store.withheld(self._step, worker.hold_options, listed or "")',
+        'worker.store.withheld(self._step, worker.hold_options, "")',
         tests("worker/guard"),
     ),
     Mutation(
         "The never-delete list keeps a drain from being undone",
-        GUARD,
-        'if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):',
-        "if listed:",
+        "cleanup_orchestrator/core/guard.py",
+        "return _if(bool(inputs.never_delete) and destructive(inputs.deletion, step), inputs.never_delete)",
+        "return _if(bool(inputs.never_delete), inputs.never_delete)",
         tests("worker/guard"),
     ),
     Mutation(
         "A worker's guard does not ask the store",
         GUARD,
-        "        if not worker.store.may_write(step, worker.hold_options):\n            raise self.refusal(method)\n",
+        "        if causes := self._causes():\n            raise self._error(method, causes)\n",
         "",
         tests("worker/guard"),
     ),
     Mutation(
         "A worker's guard does not tell the store the hours",
         GUARD,
-        "if not worker.store.may_write(step, worker.hold_options):",
-        "if not worker.store.may_write(step):",
+        'worker.store.withheld(self._step, worker.hold_options, listed or "")',
+        'worker.store.withheld(self._step, type(worker.hold_options)(), listed or "")',
         tests("worker/guard"),
     ),
     Mutation(
@@ -70,7 +70,7 @@ MUTATIONS = (
     Mutation(
         "Leftovers of a dead project are deleted without asking Keystone for it again",
         GUARD,
-        "        if deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
+        "        if self._deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
         "",
         tests("worker/guard"),
     ),

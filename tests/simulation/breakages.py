@@ -185,7 +185,7 @@ def _no_guard() -> Iterator[Patch]:
 
 
 def _careless_guard() -> Iterator[Patch]:
-    yield guard, "may_write", lambda connection, *_, **__: guard.queries.database_time(connection)
+    yield guard, "_causes", lambda connection, *_, **__: ((), guard.queries.database_time(connection))
 
 
 def _liens_are_not_asked_for() -> Iterator[Patch]:

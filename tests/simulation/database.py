@@ -148,7 +148,7 @@ class SimulatedStore(Store):
         super().__init__(self.simulated)
         self.on_asked: Callable[[Any], None] = lambda _thread: None
         self._claim, self.claim = self.claim, self._noted_claim
-        self._may_write, self.may_write = self.may_write, self._noted_may_write
+        self._withheld, self.withheld = self.withheld, self._noted_withheld
 
     def _noted_claim(self, step_id: str, worker: str, lease: float) -> Any:
         claimed = self._claim(step_id, worker, lease)
@@ -157,8 +157,8 @@ class SimulatedStore(Store):
             thread.held, thread.permit, thread.saw = claimed[1], None, {}
         return claimed
 
-    def _noted_may_write(self, step: Any, *windows: Any) -> bool:
-        answer = self._may_write(step, *windows)
+    def _noted_withheld(self, step: Any, *inputs: Any) -> Any:
+        answer = self._withheld(step, *inputs)
         if active().current is not None:
             self.on_asked(active().current)
         return answer

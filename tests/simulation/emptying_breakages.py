@@ -7,11 +7,11 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from cleanup_orchestrator.core import dependencies, verifying
+from cleanup_orchestrator.core import dependencies, guard, verifying
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import Move
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.core.guard import KeptProject
+from cleanup_orchestrator.core.guard import HoldName
 from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
@@ -77,7 +77,7 @@ def _removes_the_project() -> Iterator[Patch]:
     """Let neither the engine nor the guard know that the project is kept."""
     modes = types.SimpleNamespace(REPORT=Mode.REPORT, CASCADE=Mode.CASCADE, EMPTY=None)
     yield verifying, "Mode", modes
-    yield KeptProject, "causes", lambda *_: iter(())
+    yield guard, "HOLDS", tuple(hold for hold in guard.HOLDS if hold.name is not HoldName.KEPT_PROJECT)
 
 
 def _one_inventory_is_enough() -> Iterator[Patch]:

@@ -116,7 +116,8 @@ def separately(c, step, options, undoing):
         brake = c.execute(sa.select(tables.brakes)).first()
         on = Brake(True, "x", since=NOW) if brake is not None and brake.on else None
         found = dataclasses.replace(found, liens=held, brake=on)
-    return core_guard.may_write(core_guard.Facts(found, NOW, options, step.fencing_token), current)
+    inputs = core_guard.HoldInputs(found, NOW, options, step.fencing_token)
+    return not list(core_guard.causes(inputs, current))
 
 
 @pytest.mark.parametrize("undoing", [False, True], ids=["writing", "undoing"])

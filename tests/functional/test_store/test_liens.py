@@ -62,26 +62,26 @@ def test_from_the_commit_on_nothing_is_locked_or_deleted(store, kind, values, he
     step = claimed(store, create(store), kind, **values)
     begin, end = (store.now() + datetime.timedelta(hours=hours) for hours in (2, 3))
     shut = HoldOptions(Windows.of([f"{begin:%H:%M}-{end:%H:%M}"], "UTC"))
-    assert store.may_write(step)
+    assert not store.withheld(step)
     options = (shut,) if hold == "window" else ()
     if hold == "lien":
         protect(store, "another")
-        assert store.may_write(step), "a lien is about one project"
+        assert not store.withheld(step), "a lien is about one project"
         made = protect(store)
     elif hold == "brake":
         store.set_brake(Brake(True, "x"))
-    assert store.may_write(step, *options) is not held
+    assert bool(store.withheld(step, *options)) is held
     if hold == "lien":
         store.remove_lien(made.id, "u")
     elif hold == "brake":
         store.set_brake(Brake(False))
-    assert store.may_write(step)
+    assert not store.withheld(step)
 
 
 def test_an_expired_lien_puts_nothing_on_hold(store):
     step = claimed(store, create(store))
     protect(store, seconds=-1)
-    assert store.may_write(step)
+    assert not store.withheld(step)
     record, _steps, _now = store.load(step.owner_id)
     assert (record.has_holds, record.liens, record.brake) == (True, (), None)
 

@@ -25,18 +25,18 @@ def test_a_step_with_a_released_claim_can_be_claimed_at_once(store):
     deletion = made(store)
     id_ = waiting(store, deletion, StepKind.DRAIN, ago=1000)
     _, mine = store.claim(id_, "one", 300)
-    assert store.may_write(mine)
+    assert not store.withheld(mine)
     assert store.release_claim(mine)
     given = step(store, deletion, StepKind.DRAIN)
     assert (given.state, given.lease_until, given.fencing_token) == (StepState.DISPATCHED, None, 1)
     assert given.dispatched_at > store.now() - datetime.timedelta(seconds=60), "its cast is not overdue"
-    assert not store.may_write(mine)
+    assert store.withheld(mine)
     assert not store.renew(mine, 300)
     assert not store.finish(mine, StepResult(Outcome.CLEAR))
     _, theirs = store.claim(id_, "two", 300)
     assert theirs.fencing_token == 2
-    assert store.may_write(theirs)
-    assert not store.may_write(mine)
+    assert not store.withheld(theirs)
+    assert store.withheld(mine)
 
 
 def test_only_the_claimant_releases_a_claim_and_only_once(store):
@@ -77,14 +77,14 @@ def test_a_worker_that_lost_its_lease_saves_nothing_and_may_not_write(store):
     record = create(store)
     step = dispatched(store, record, StepKind.DRAIN)
     _, zombie = store.claim(step.id, "zombie", 0)  # its lease is over at once
-    assert not store.may_write(zombie)
+    assert store.withheld(zombie)
     dispatched(store, record, StepKind.DRAIN)
     _, owner = store.claim(step.id, "owner", 60)
-    assert not store.may_write(zombie)
+    assert store.withheld(zombie)
     assert not store.renew(zombie, 60)
     assert not store.finish(zombie, StepResult(Outcome.CLEAR))
     assert store.record_intent(zombie, "grant_added", {}) is None
-    assert store.may_write(owner)
+    assert not store.withheld(owner)
     assert store.renew(owner, 60)
     assert store.finish(owner, StepResult(Outcome.CLEAR, message="done"))
     assert not store.finish(owner, StepResult(Outcome.CLEAR)), "a result is saved once"
@@ -108,17 +108,17 @@ def test_a_write_call_is_made_only_where_the_status_wants_it(store, kind, values
     _, held = store.claim(step.id, "w", 60)
     read = store.get(record.id)
     store.save(read, dataclasses.replace(read, **values))
-    assert store.may_write(held) is may
+    assert store.withheld(held) is not may
 
 
 def test_a_cancel_stops_the_next_write_and_the_next_claim(store):
     record = create(store)
     step = dispatched(store, record, StepKind.DRAIN)
     _, held = store.claim(step.id, "w", 60)
-    assert store.may_write(held)
+    assert not store.withheld(held)
     read = store.get(record.id)
     store.save(read, move(read, Status.CANCELLING, By.USER, read.created_at, "cancel"))
-    assert not store.may_write(held)
+    assert store.withheld(held)
     waiting = dispatched(store, record, StepKind.ACCESS)
     assert store.claim(waiting.id, "w", 60) is None
 

@@ -28,6 +28,6 @@ def test_changes_that_ended_with_the_project_are_marked_as_undone_also_on_hold(s
     change = store.record_intent(remove, "project_disabled", {})
     protect(store)
     store.set_brake(Brake(True, "x"))
-    assert not store.may_write(remove)
+    assert store.withheld(remove)
     assert store.undone(remove, change, NOTE)
     assert store.changes(record.id) == ()

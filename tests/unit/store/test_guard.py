@@ -57,7 +57,7 @@ WRITES = {
     "put_steps": lambda store, step: store.put_steps(step, [Step("", step.owner_id, StepKind.SWEEP, "R", "x", "y")]),
     "tell": lambda store, step: store.append_events(step, NOTE),
     "intend": lambda store, step: store.record_intent(step, "grant_removed", GRANT) is not None,
-    "may_write": lambda store, step: store.may_write(step),
+    "write call": lambda store, step: not store.withheld(step),
 }
 
 
@@ -94,7 +94,7 @@ def test_a_step_of_an_ended_or_restarted_deletion_has_no_claimant(store, method)
     assert not WRITES[method](store, step)
 
 
-CALLS = ["tell", "intend", "may_write"]
+CALLS = ["tell", "intend", "write call"]
 
 
 @pytest.mark.parametrize("method", CALLS)
@@ -133,15 +133,15 @@ def test_liens_of_others_and_those_that_have_expired_hold_nothing(store):
     _, step = draining(store)
     protect(store, "another")
     protect(store, expires_at=store.now() - HOUR)
-    assert store.may_write(step)
+    assert not store.withheld(step)
     protect(store, expires_at=store.now() + HOUR)
-    assert not store.may_write(step)
+    assert store.withheld(step)
 
 
 def test_outside_the_maintenance_window_only_read_steps_run(store):
     record, step = draining(store)
-    assert not store.may_write(step, CLOSED)
-    assert store.may_write(claimed(store, record, StepKind.ACCESS), CLOSED)
+    assert store.withheld(step, CLOSED)
+    assert not store.withheld(claimed(store, record, StepKind.ACCESS), CLOSED)
 
 
 def test_changes_are_undone_also_on_hold_but_not_after_the_lease(store):

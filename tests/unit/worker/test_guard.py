@@ -9,12 +9,12 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import HoldOptions
+from cleanup_orchestrator.core.guard import Cause, HoldInputs, HoldName, HoldOptions, causes
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
-from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
+from cleanup_orchestrator.errors import OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING
 from cleanup_orchestrator.worker import force_check, guard, watchdog
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
@@ -32,9 +32,11 @@ class Records:
         self.record, self.may, self.asked, self.saved, self.waivers = record, may, [], [], ()
         self.left, self.given_back, self.changed, self.forgotten = [], [], (), []
 
-    def may_write(self, step, options=None):
+    def withheld(self, step, options, never_delete):
         self.asked.append(options)
-        return self.may
+        if not self.may:
+            return (Cause(HoldName.CLAIM_LOST, "the worker no longer holds the lease of this step"),)
+        return tuple(causes(HoldInputs(self.record, T0, HoldOptions(), None, never_delete), step))
 
     def load(self, _deletion_id):
         return self.record, (), T0
@@ -140,30 +142,34 @@ def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
 def test_a_write_does_not_pass_when_the_store_does_not_let_it():
     made = task(hold_options=HoldOptions())
     made.worker.store.may = False
-    assert type(refused(made, Stopped)) is Stopped
+    error = refused(made, Stopped)
+    assert type(error) is Stopped
+    assert str(error) == "DELETE withheld: the worker no longer holds the lease of this step"
+
+
+def test_a_write_of_a_cancelled_deletion_says_so():
+    text = str(refused(task(deletion(status=Status.CANCELLING)), Stopped))
+    assert text == "DELETE withheld: the deletion was cancelled"
 
 
 def test_the_refusal_names_the_holds_without_their_reasons():
     """Every caller who sees the deletion sees the message; not every one may read the reason of the brake."""
-    made = task(hold_options=HoldOptions())
-    made.worker.store.may = False
+    made = task()
     made.worker.store.record = dataclasses.replace(
         made.worker.store.record, brake=Brake(True, "the storage misbehaves", T0)
     )
-    text = str(refused(made, Stopped))
+    text = str(refused(made, OnHold))
     assert "on hold (brake)" in text
     assert "the storage misbehaves" not in text
 
 
-def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
+def test_a_dry_run_writes_nothing():
     refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=RoundPurpose.DELETE)), WriteRefused)
 
 
 @pytest.mark.parametrize("never", ["p", "P"])
 def test_a_project_that_got_on_the_never_delete_list_is_not_changed(never):
-    made = task(never=(never,))
-    refused(made, ProjectProtected)
-    assert made.worker.store.asked == []
+    assert "DELETE withheld: " in str(refused(task(never=(never,)), ProjectProtected))
 
 
 @pytest.mark.parametrize("kind", [StepKind.RELEASE, StepKind.ACCESS])
