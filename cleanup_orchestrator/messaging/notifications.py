@@ -25,7 +25,8 @@ from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, De
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.monitoring import metrics
 
 LOG = log.getLogger(__name__)
@@ -40,6 +41,9 @@ _Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
 #: Statuses and conditions that need an operator: sent with the priority ``error``.
 _ERRORS = frozenset({"failed", "stalled", "blocked"})
+
+#: The fields of ``Tally`` that a notification has.
+_COUNTERS = ("found", "deleted", "remaining", "kept", "abandoned", "unknown", "calls")
 
 #: Users that a notification names at most.
 MOST_MEMBERS = 1000
@@ -138,8 +142,7 @@ def payload(
 
     :param recovery_window: between the inventory and the first delete
     """
-    every = [s for s in steps if s.round >= after.since_round]
-    sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
+    counted = tally(after, steps)
     standstill = after.condition(ConditionType.STALLED)
     hold = after.condition(ConditionType.ON_HOLD)
     return {
@@ -177,15 +180,7 @@ def payload(
         "created_at": _time(after.created_at),
         "status_at": _time(after.status_at),
         "finished_at": _time(after.finished_at),
-        "counters": {
-            "found": sum(s.found for s in sweeps),
-            "deleted": sum(s.deleted for s in sweeps),
-            "remaining": sum(s.remaining for s in sweeps),
-            "kept": sum(s.kept for s in sweeps),
-            "abandoned": force.abandoned(sweeps),
-            "unknown": sum(s.outcome is Outcome.UNKNOWN for s in sweeps),
-            "calls": sum(s.calls for s in every),
-        },
+        "counters": {name: getattr(counted, name) for name in _COUNTERS},
     }
 
 

@@ -11,12 +11,14 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging.notify import _impl_test
 
+from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.core.transitions import MOVES
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
@@ -368,11 +370,15 @@ def test_what_needs_an_operator_is_an_error(type_, priority):
     assert [told for told, _event, _payload in sender.told] == [priority]
 
 
-def test_the_counters_are_of_the_rounds_of_this_attempt():
-    steps = [world.sweep_step("a.b", round=2, found=5, deleted=5), world.sweep_step("a.c", round=3, found=2, deleted=1)]
+def test_the_counters_are_those_that_the_api_shows():
+    """A type that this attempt has not listed yet had resources, and they are gone: found and deleted never go back."""
+    again = {"found": 3, "deleted": 7, "remaining": 1, "kept": 2, "outcome": Outcome.LEFTOVERS, "calls": 9}
+    steps = [world.sweep_step("a.b", round=2, found=5, deleted=5, calls=4), world.sweep_step("a.c", round=3, **again)]
     record = world.deletion(status=Status.DELETING, since_round=3, round=3)
     counters = notifications.payload(None, record, steps)["counters"]
-    assert (counters["found"], counters["deleted"]) == (2, 1)
+    shown = views.progress(record, tally(record, steps))
+    assert counters == {name: shown[name] for name in counters}
+    assert (counters["found"], counters["deleted"], counters["remaining"]) == (13, 12, 1)
 
 
 def test_a_process_that_was_forked_starts_its_own_thread(monkeypatch):
