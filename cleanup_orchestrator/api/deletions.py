@@ -33,8 +33,7 @@ from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import approvals, dry_runs, transitions
-from cleanup_orchestrator.core import tally as tallies
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, Tally, accepted
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 
@@ -274,20 +273,13 @@ class Deletions(DeletionHandlers):
         return user_id
 
     def _listed(self, shown: Sequence[Deletion], url: str, readable: Collection[str]) -> list[dict[str, Any]]:
-        """Return the views of a page.
+        """Return the views of a page, with the counts of the latest decisions.
 
-        Only deletions under force need their steps. The steps of the others are counted by the database, if the
-        deletion has changed since the engine last counted them.
+        Only deletions under force need their steps.
         """
-        store = self._context.store
-        steps = store.steps_of([d.id for d in shown if d.forced])
-        counted = store.tallies([d.id for d in shown if not d.forced and d.tally is None])
-        views_ = []
-        for d in shown:
-            mine = steps.get(d.id, ())
-            tally = tallies.tally(d, mine) if d.forced else d.tally or counted.get(d.id, Tally())
-            views_.append(views.listed_deletion(d, mine, tally, self._context.rules, url + d.id, readable))
-        return views_
+        steps = self._context.store.steps_of([d.id for d in shown if d.forced])
+        rules = self._context.rules
+        return [views.listed_deletion(d, steps.get(d.id, ()), rules, url + d.id, readable) for d in shown]
 
     def _project(self, requester: RequestContext, project_id: str) -> Project:
         """Return the project if the requester may delete it.

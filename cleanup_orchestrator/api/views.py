@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from cleanup_orchestrator.api import microversions
 from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Deletion, Tally
+from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
@@ -86,17 +87,16 @@ def deletion(
     :param href: its URL
     :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     """
-    shown = listed_deletion(d, steps, tallies.tally(d, steps), rules, href, readable)
-    return shown | _detail(d, steps, readable)
+    counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
+    return listed_deletion(counted, steps, rules, href, readable) | _detail(d, steps, readable)
 
 
 def listed_deletion(
-    d: Deletion, steps: Sequence[Step], counted: Tally, rules: Rules, href: str, readable: Collection[str] = ()
+    d: Deletion, steps: Sequence[Step], rules: Rules, href: str, readable: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a deletion as lists show it.
 
     :param steps: all steps of this deletion if it has force; otherwise they are not needed
-    :param counted: its tally
     """
     return {
         "id": d.id,
@@ -110,7 +110,7 @@ def listed_deletion(
         "origin": str(d.origin),
         "status": str(d.status),
         "reason": d.reason,
-        "message": messages.message(d, counted),
+        "message": messages.message(d),
         "attention": d.attention,
         "attempt": d.attempt,
         "cancellable": cancellable(d),
@@ -142,7 +142,7 @@ def listed_deletion(
             for c in d.conditions
         ],
         "forced": forced(d, steps),
-        "progress": progress(d, counted),
+        "progress": progress(d),
         "links": [{"rel": "self", "href": href}],
     }
 
@@ -277,7 +277,7 @@ def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
         "user_id": asked.user_id,
         "user_name": asked.user_name,
         "request_id": asked.request_id,
-        "abandoned": force.abandoned(steps),
+        "abandoned": d.tally.abandoned,
         "unseen": [
             {"region": s.region, "service": s.service, "type": s.type, "reason": s.reason, "message": s.message}
             for s in force.unseen(d, steps)
@@ -307,21 +307,9 @@ def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
     return _open(values, "waiver", readable)
 
 
-def progress(d: Deletion, counted: Tally) -> dict[str, Any]:
+def progress(d: Deletion) -> dict[str, Any]:
     """Return the counts of a progress line; see ``Tally``."""
-    return {
-        "steps": counted.steps,
-        "steps_done": counted.steps_done,
-        "found": counted.found,
-        "deleted": counted.deleted,
-        "remaining": counted.remaining,
-        "abandoned": counted.abandoned,
-        "kept": counted.kept,
-        "unknown": counted.unknown,
-        "calls": counted.calls,
-        "round": d.round,
-        "purpose": str(d.purpose),
-    }
+    return dataclasses.asdict(d.tally) | {"round": d.round, "purpose": str(d.purpose)}
 
 
 def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
 
 
@@ -186,15 +187,16 @@ def waived_text(deletion: Deletion) -> str:
 
 
 def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
-    """Turn actions into new values and journal lines."""
+    """Turn actions into new values and journal lines; the tally counts ``steps``, which are all of the deletion."""
     draft = _Draft(deletion, steps, now)
     for action in actions:
         draft.apply(action)
     after = draft.deletion
     if after != deletion:
         after = dataclasses.replace(after, updated_at=now)
+    latest = {step.id: step for step in steps} | draft.changed
     return Applied(
-        after,
+        dataclasses.replace(after, tally=tally(after, latest.values())),
         tuple(draft.changed.values()),
         tuple(draft.events),
         tuple(map(tuple, draft.casts.values())),
@@ -313,10 +315,8 @@ class _Draft:
         self._say(EventType.RECOVERY_OPENED, text, {"until": time})
 
     def _reprove(self, why: str) -> None:
-        purpose = self.deletion.purpose
-        self._set(
-            empty_inventories=0, purpose=RoundPurpose.NONE if purpose is RoundPurpose.PROJECT_SETTINGS else purpose
-        )
+        settings = self.deletion.purpose is RoundPurpose.PROJECT_SETTINGS
+        self._set(empty_inventories=0, purpose=RoundPurpose.NONE if settings else self.deletion.purpose)
         self._say(EventType.INVENTORY_VOID, why)
 
     def _void_lock(self, why: str, by: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cleanup_orchestrator.core import force, trees
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, Subject, remedy
-from cleanup_orchestrator.core.rounds import in_scope
+from cleanup_orchestrator.core.snapshot import in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 

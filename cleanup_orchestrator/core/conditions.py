@@ -13,8 +13,7 @@ from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpos
 from cleanup_orchestrator.core.deletion import ConditionType as Type
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import StatusReason
-from cleanup_orchestrator.core.rounds import in_scope
-from cleanup_orchestrator.core.snapshot import Snapshot
+from cleanup_orchestrator.core.snapshot import Snapshot, in_scope
 from cleanup_orchestrator.core.step import Step, StepKind
 
 #: Reason of the condition ``waiting``: the deletion has not begun, because every place is taken.

@@ -184,7 +184,6 @@ class Tally:
     kept: int = 0  #: resources that do not belong to the user
     unknown: int = 0  #: types that could not be listed
     calls: int = 0  #: API calls of all steps
-    version: int = 0  #: of the deletion's row that it belongs to
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -244,8 +243,7 @@ class Deletion:
     turn_at: datetime.datetime | None = None  #: when it last got a place
     queue: Queue = EMPTY_QUEUE  #: derived, and loaded only for a deletion without a place
     version: int = 0  #: of the row, for compare-and-swap
-    #: As the latest decision counted it; none: a step or the API has changed the deletion since.
-    tally: Tally | None = None
+    tally: Tally = Tally()  #: as the latest decision counted it
 
     def condition(self, type_: ConditionType) -> Condition | None:
         """Return the condition of a type if it is true."""

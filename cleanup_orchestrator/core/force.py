@@ -102,11 +102,6 @@ def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[st
     return dataclasses.replace(sweep, leftovers=tuple(leftovers))
 
 
-def abandoned(steps: Iterable[Step]) -> int:
-    """Return how many resources are abandoned."""
-    return sum(step.abandoned for step in steps)
-
-
 def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
     """Return the steps that were abandoned without a list of their resources."""
     if asked(deletion) is None:
@@ -121,7 +116,7 @@ def summary(deletion: Deletion, steps: Iterable[Step]) -> str:
     if force is None:
         return ""
     named = [f"{s.abandoned} {_where(s)}" for s in sorted(steps, key=lambda s: (s.region, s.name)) if s.abandoned]
-    parts = [f"{abandoned(steps)} abandoned: {', '.join(named)}"] if named else []
+    parts = [f"{sum(step.abandoned for step in steps)} abandoned: {', '.join(named)}"] if named else []
     if lost := unseen(deletion, steps):
         parts.append(f"unknown, abandoned unseen: {', '.join(map(_where, lost))}")
     return f"; {force}: " + ("; ".join(parts) or "nothing is abandoned")

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Sequence
 from cleanup_orchestrator.core.actions import Actions, VoidLock
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
+from cleanup_orchestrator.core.transitions import LOCKED
 
 _USER, _ROLES = "user", "roles"
-
-#: Statuses in which a proof may rest on the lock.
-LOCKED = frozenset({Status.INVENTORY, Status.RECOVERABLE, Status.DELETING, Status.VERIFYING})
 
 
 def evidence(user_id: str, roles: Iterable[tuple[str, ...]]) -> str:

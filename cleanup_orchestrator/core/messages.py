@@ -12,7 +12,6 @@ from cleanup_orchestrator.core.deletion import (
     Mode,
     RoundPurpose,
     Status,
-    Tally,
 )
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
@@ -25,14 +24,14 @@ _NAMED = 5
 Place = tuple[str, str, str]
 
 
-def message(deletion: Deletion, tally: Tally) -> str:
+def message(deletion: Deletion) -> str:
     """Return what a deletion does now; of one that ended, how it ended.
 
     It repeats nothing that only some users may read: the text of a hold is in the condition ``on_hold``.
     """
     if deletion.status not in LIVE:
         return deletion.message
-    parts = [_doing(deletion, tally)]
+    parts = [_doing(deletion)]
     for type_ in (ConditionType.APPROVAL, ConditionType.WAITING):
         if found := deletion.condition(type_):
             parts = [found.message]
@@ -47,7 +46,8 @@ def message(deletion: Deletion, tally: Tally) -> str:
     return "; ".join(parts)
 
 
-def _doing(d: Deletion, tally: Tally) -> str:
+def _doing(d: Deletion) -> str:
+    tally = d.tally
     listed = f"{tally.steps_done} of {tally.steps} resource types are listed"
     match d.status:
         case Status.ACCEPTED:

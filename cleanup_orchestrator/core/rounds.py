@@ -10,38 +10,12 @@ from collections.abc import Iterable
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import swept_in_delete_round
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
-from cleanup_orchestrator.core.snapshot import Snapshot, done
+from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope, keeps_last_result
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
 
 #: The oldest survey or list that a round shares, counted to the opening of the round.
 SHARED = datetime.timedelta(seconds=30)
-
-
-def in_scope(deletion: Deletion, step: Step) -> bool:
-    """Whether a step belongs to the rounds of ``deletion.purpose``.
-
-    A waived step is not in any round. An informational step is in each inventory, for the report. Once the project is
-    disabled no token for it can be had. So a step that needs one keeps its last result, and a step without a result
-    (it was waived until now, or was not in the catalog) stays in scope and is unknown.
-    """
-    if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or step.waived or keeps_last_result(deletion, step):
-        return False
-    if swept_in_delete_round(deletion, step) or (step.informational and deletion.purpose is RoundPurpose.INVENTORY):
-        return True
-    return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
-
-
-def keeps_last_result(deletion: Deletion, step: Step) -> bool:
-    """Whether a step keeps the result of its last scoped list.
-
-    Such a step is in no round any more, and no step waits for it.
-    """
-    if deletion.closed_at is None or not step.token.scoped:
-        return False
-    proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
-    return step.project_setting or (done(step, deletion.since_round) and proven)
 
 
 def found_empty(view: Snapshot) -> tuple[str, ...]:

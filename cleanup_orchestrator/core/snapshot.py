@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.lock import LOCKED
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.transitions import LOCKED
 
 #: Obstacles to the removal of a project that a manager of its domain can set up and remove.
 BY_MANAGERS = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_RENAMED, Reason.PROJECT_IMMUTABLE})
@@ -28,6 +28,33 @@ FATAL = BY_MANAGERS | {Reason.PROJECT_IS_DOMAIN, Reason.PROJECT_KNOWN, Reason.PR
 def done(step: Step, since: int) -> bool:
     """Whether the step has a result that is not older than round ``since``."""
     return step.round >= since and step.state is StepState.DONE
+
+
+def in_scope(deletion: Deletion, step: Step) -> bool:
+    """Whether a step belongs to the rounds of ``deletion.purpose``.
+
+    A waived step is not in any round. An informational step is in each inventory, for the report. Once the project is
+    disabled no token for it can be had. So a step that needs one keeps its last result, and a step without a result
+    (it was waived until now, or was not in the catalog) stays in scope and is unknown.
+    """
+    if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or step.waived or keeps_last_result(deletion, step):
+        return False
+    if guard.swept_in_delete_round(deletion, step) or (
+        step.informational and deletion.purpose is RoundPurpose.INVENTORY
+    ):
+        return True
+    return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
+
+
+def keeps_last_result(deletion: Deletion, step: Step) -> bool:
+    """Whether a step keeps the result of its last scoped list.
+
+    Such a step is in no round any more, and no step waits for it.
+    """
+    if deletion.closed_at is None or not step.token.scoped:
+        return False
+    proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
+    return step.project_setting or (done(step, deletion.since_round) and proven)
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:

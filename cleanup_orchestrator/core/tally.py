@@ -1,18 +1,15 @@
 """Counts the results of a deletion's steps. Pure.
 
-The engine saves the counts with each decision. For deletions that have changed since, the store counts in SQL
-(``store.tallies``); a test compares the two.
+``actions.apply`` has the counts saved with each decision.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Tally
-from cleanup_orchestrator.core.rounds import in_scope
-from cleanup_orchestrator.core.snapshot import done
+from cleanup_orchestrator.core.snapshot import done, in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 
 
@@ -47,17 +44,6 @@ def _finished(deletion: Deletion, step: Step, since: int) -> bool:
     listing = deletion.purpose is RoundPurpose.INVENTORY and step.outcome is Outcome.LEFTOVERS
     over = step.outcome is Outcome.CLEAR or listing or force.is_abandoned(deletion, step)
     return deletion.purpose is RoundPurpose.NONE or over
-
-
-def with_tally(deletion: Deletion, steps: Iterable[Step], changed: Iterable[Step]) -> Deletion:
-    """Return a deletion as it is saved next, with the tally of that version.
-
-    :param steps: all steps as they were read
-    :param changed: those that are saved with the deletion
-    """
-    latest = {step.id: step for step in steps} | {step.id: step for step in changed}
-    counted = dataclasses.replace(tally(deletion, latest.values()), version=deletion.version + 1)
-    return dataclasses.replace(deletion, tally=counted)
 
 
 def tally(deletion: Deletion, steps: Iterable[Step]) -> Tally:

@@ -66,6 +66,8 @@ FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
 LIVE = frozenset(a for (a, _), by in MOVES.items() if by is By.ENGINE)
 #: Statuses in which a deletion needs a place to be worked on. In ``verifying`` it mostly waits for token caches.
 WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
+#: Statuses in which a proof may rest on the lock.
+LOCKED = frozenset({S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING})
 #: Statuses that only a person can change.
 RESTING = frozenset(Status) - LIVE - FINAL
 

@@ -20,7 +20,6 @@ from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepState
-from cleanup_orchestrator.core.tally import with_tally
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.engine import orphan_scans
 from cleanup_orchestrator.engine.alarms import Alarms
@@ -285,8 +284,7 @@ class Engine:
         LOG.debug("deletion %s: %s", deletion.id, ", ".join(type(action).__name__ for action in actions))
         applied = apply(deletion, steps, actions, now)
         events = tuple(dataclasses.replace(event, actor=self.name) for event in applied.events)
-        after = with_tally(applied.deletion, steps, applied.steps)
-        return dataclasses.replace(applied, deletion=after, events=events)
+        return dataclasses.replace(applied, events=events)
 
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion and every orphan scan that is due, until told to stop.

@@ -31,6 +31,7 @@ from cleanup_orchestrator.core.actions import Applied, apply
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS, Step
+from cleanup_orchestrator.core.transitions import LOCKED
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.store import AlreadyUnderWay, Page, Store
 
@@ -136,7 +137,7 @@ class Listener:
         elif heard.inherited:
             marker: str | None = ""
             while marker is not None:
-                found = self._store.list(Page(_PAGE, marker or None), domain_id=heard.domain_id, status=[*lock.LOCKED])
+                found = self._store.list(Page(_PAGE, marker or None), domain_id=heard.domain_id, status=[*LOCKED])
                 yield from found
                 marker = found[-1].id if len(found) == _PAGE else None
 

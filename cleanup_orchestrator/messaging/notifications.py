@@ -25,8 +25,6 @@ from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, De
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
-from cleanup_orchestrator.core.step import Step
-from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.monitoring import metrics
 
 LOG = log.getLogger(__name__)
@@ -133,7 +131,6 @@ def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) 
 def payload(
     before: Deletion | None,
     after: Deletion,
-    steps: Iterable[Step],
     recovery_window: datetime.timedelta = datetime.timedelta(0),
 ) -> dict[str, Any]:
     """Return the payload of a notification about a deletion.
@@ -142,7 +139,6 @@ def payload(
 
     :param recovery_window: between the inventory and the first delete
     """
-    counted = tally(after, steps)
     standstill = after.condition(ConditionType.STALLED)
     hold = after.condition(ConditionType.ON_HOLD)
     return {
@@ -180,7 +176,7 @@ def payload(
         "created_at": _time(after.created_at),
         "status_at": _time(after.status_at),
         "finished_at": _time(after.finished_at),
-        "counters": {name: getattr(counted, name) for name in _COUNTERS},
+        "counters": {name: getattr(after.tally, name) for name in _COUNTERS},
     }
 
 
@@ -222,7 +218,7 @@ class Announcer:
     ) -> None:
         """Use a sender, and these functions when a notification is sent.
 
-        :param steps: returns the steps of a deletion or of an orphan scan, by its id
+        :param steps: returns the steps of an orphan scan, by its id
         :param recovery_window: returns the time between an inventory and the first delete, as configured now
         """
         self._sender, self._steps, self._window = sender, steps, recovery_window
@@ -235,7 +231,7 @@ class Announcer:
         """Announce what has changed in a deletion; ``before`` is ``None``: it was created."""
 
         def said() -> Mapping[str, Any]:
-            return payload(before, after, self._steps(after.id), self._window())
+            return payload(before, after, self._window())
 
         for what in announced(before, after):
             self.say(f"{PREFIX}.{what}", said, what in _ERRORS)

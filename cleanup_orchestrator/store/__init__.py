@@ -77,7 +77,7 @@ class Store:
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
-        self.tallies, self.live_places, self.step_places = steps.tallies, steps.live_places, steps.places
+        self.live_places, self.step_places = steps.live_places, steps.places
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
         self.withheld, self.finish = steps.withheld, steps.finish
 

@@ -361,10 +361,10 @@ def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> li
     if giving and len(giving) < len(live):
         raise AlreadyUnderWay(next(each for each in live if each not in giving))
     for each in giving:
-        before, _steps, now = queries.load_locked(c, each.id)
+        before, steps, now = queries.load_locked(c, each.id)
         deletion, asked = real[before.project_id]
         if dry_runs.gives_way(before, deletion):
-            for after, event in dry_runs.ended(before, deletion, asked, now):
+            for after, event in dry_runs.ended(before, steps, deletion, asked, now):
                 saved = _write_deletion(c, before, after)
                 found.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
                 before = saved

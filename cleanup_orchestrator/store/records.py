@@ -52,7 +52,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values["waivers"] = stored_waivers(d.waivers)
     values["attention"] = d.attention
     values["forced"] = plain(d.forced.to_dict()) if d.forced else None
-    values["tally"] = dataclasses.asdict(d.tally) if d.tally else None
+    values["tally"] = dataclasses.asdict(d.tally)
     values["selection"] = plain(d.selection.to_dict()) if d.selection else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
     return {k: str(v) if isinstance(v, StrEnum) else v for k, v in values.items()}
@@ -118,8 +118,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["approvals"] = tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in values["approvals"])
     values["forced"] = _force(values["forced"]) if values["forced"] else None
     values["selection"] = Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING
-    tally = values["tally"]
-    values["tally"] = Tally(**tally) if tally and tally["version"] == values["version"] else None
+    values["tally"] = Tally(**values["tally"] or {})
     values["has_changes"], values["has_holds"] = bool(computed.has_changes), bool(computed.has_holds)
     return Deletion(**values)
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force, orphan_scan
 from cleanup_orchestrator.core.actions import believed, record, settled
-from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
@@ -32,7 +32,6 @@ from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
 from cleanup_orchestrator.store.orphans import begin_read, count_orphans, wake_scan
 from cleanup_orchestrator.store.plugin_liens import settle_lien
-from cleanup_orchestrator.store.tallies import tallies
 from cleanup_orchestrator.store.transient import retry_transient
 
 #: Columns that only a survey writes once a step exists.
@@ -97,14 +96,6 @@ class Steps(Repository):
         for row in rows:
             found.setdefault(row.owner_id, []).append(records.step(row))
         return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
-
-    @retry_transient
-    def tallies(self, deletion_ids: Sequence[str]) -> dict[str, Tally]:
-        """Count the steps of several deletions in one query; see :func:`tallies.tallies`."""
-        if not deletion_ids:
-            return {}
-        with self._database.read() as c:
-            return tallies(c, deletion_ids)
 
     # ------------------------------------------------------------------------------------------------------ claims
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion | OrphanScan, Step] | None:

@@ -1,8 +1,7 @@
-"""Lists: what a page costs in statements and rows, and that the database counts as the core does."""
+"""Lists: what a page costs in statements and rows."""
 
 import dataclasses
 import datetime
-import random
 import sqlite3
 import uuid
 
@@ -10,11 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator.api import schemas
-from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.deletion import Force, Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
-from cleanup_orchestrator.core.tally import tally, with_tally
 from cleanup_orchestrator.store import Page, Span, records, tables
 from cleanup_orchestrator.store.orphans import OrphanScan
 from tests.support.stores import create
@@ -36,74 +33,6 @@ def statements(store):
     return sent
 
 
-# ------------------------------------------------------------------------------------------------------------- counts
-def random_step(source, deletion_id):
-    kind = source.choice([StepKind.SWEEP, StepKind.SWEEP, StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT])
-    number = lambda: source.randrange(4)  # noqa: E731
-    return Step(
-        str(uuid.UUID(int=source.getrandbits(128))),
-        deletion_id,
-        kind,
-        "R",
-        "s",
-        f"t{source.getrandbits(64)}",
-        project_setting=source.random() < 0.3,
-        informational=source.random() < 0.3,
-        token=source.choice(list(Token)),
-        waived=source.choice(["", "", "w"]),
-        round=source.randrange(6),
-        state=source.choice([StepState.DONE, StepState.DONE, *StepState]),
-        outcome=source.choice(list(Outcome)),
-        found=number(),
-        remaining=number(),
-        kept=number(),
-        abandoned=number(),
-        unseen=source.random() < 0.5,
-        deleted=number(),
-        calls=number(),
-    )
-
-
-def test_the_database_counts_steps_as_the_core_does(store):
-    source = random.Random(1)
-    made, steps = [], {}
-    for number in range(120):
-        record = deletion(
-            id=str(uuid.UUID(int=number)),
-            project_id=f"p{number}",
-            status=Status.DELETING,
-            purpose=source.choice(list(RoundPurpose)),
-            round=source.randrange(1, 6),
-            since_round=source.randrange(1, 4),
-            closed_at=source.choice([None, T0]),
-            project_gone_at=source.choice([None, T0]),
-        )
-        made.append(record)
-        steps[record.id] = [random_step(source, record.id) for _ in range(source.randrange(1, 15))]
-    with store.database.begin() as c:
-        c.execute(tables.deletions.insert(), [records.deletion_values(record) for record in made])
-        c.execute(tables.steps.insert(), [records.step_values(step) for each in steps.values() for step in each])
-    assert store.tallies([]) == {}
-    assert store.tallies([record.id for record in made]) == {r.id: tally(r, steps[r.id]) for r in made}
-
-
-def test_the_counts_of_a_decision_hold_until_anything_else_is_written(store):
-    record = create(store)
-    before, steps, _now = store.load(record.id)
-    assert before.tally is None
-    saved = store.save(before, with_tally(before, steps, ()))
-    assert store.get(record.id).tally == saved.tally == Tally(version=saved.version)
-    store.save(saved, saved)  # as the API saves, which does not count
-    assert store.get(record.id).tally is None
-
-
-def test_counts_are_those_of_the_steps_as_they_are_saved():
-    step = Step("s", "d", StepKind.SWEEP, "R", "network", "port", round=1, state=StepState.RUNNING)
-    done = dataclasses.replace(step, state=StepState.DONE, found=3, remaining=2)
-    counted = with_tally(deletion(version=7), [step], [done]).tally
-    assert counted == Tally(steps=1, steps_done=1, found=3, remaining=2, version=8)
-
-
 # --------------------------------------------------------------------------------------------------------- statements
 def fill(store, number):
     for each in range(number):
@@ -118,7 +47,6 @@ READS = {
     "deletions that need attention": lambda store: store.list(Page(1000), attention=True),
     "liens": lambda store: store.liens(Page(1000), True),
     "waivers": lambda store: store.waivers(Page(1000), True),
-    "tallies": lambda store: store.tallies([d.id for d in store.list(Page(1000))]),
     "steps": lambda store: store.steps_of([d.id for d in store.list(Page(1000))]),
 }
 

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutation import Mutation, tests
 
+ACTIONS = "cleanup_orchestrator/core/actions.py"
 DELETION = "cleanup_orchestrator/core/deletion.py"
 MESSAGES = "cleanup_orchestrator/core/messages.py"
 QUEUE = "cleanup_orchestrator/core/queue.py"
@@ -165,11 +166,11 @@ MUTATIONS = (
         tests("core/tally core/messages"),
     ),
     Mutation(
-        "The count of a decision is that of the version before",
-        TALLY,
-        "version=deletion.version + 1)",
-        "version=deletion.version)",
-        tests("store/records engine/deletions"),
+        "The count of a decision is that of the steps before it",
+        ACTIONS,
+        "latest = {step.id: step for step in steps} | draft.changed",
+        "latest = {step.id: step for step in steps}",
+        tests("core/actions"),
     ),
     # -- alarms
     Mutation(

@@ -389,10 +389,10 @@ MUTATIONS = (
         tests("messaging/notifications"),
     ),
     Mutation(
-        "A notification does not count what earlier attempts deleted",
+        "A notification has the counters of the decision before",
         NOTIFICATIONS,
-        "    counted = tally(after, steps)\n",
-        "    counted = tally(after, (s for s in steps if s.round >= after.since_round))\n",
+        "getattr(after.tally, name)",
+        "getattr((before or after).tally, name)",
         tests("messaging/notifications"),
     ),
     Mutation(

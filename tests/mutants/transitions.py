@@ -258,9 +258,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A change of the lock during the recovery window voids nothing",
-        "cleanup_orchestrator/core/lock.py",
-        "frozenset({Status.INVENTORY, Status.RECOVERABLE, Status.DELETING, Status.VERIFYING})",
-        "frozenset({Status.INVENTORY, Status.DELETING, Status.VERIFYING})",
+        "cleanup_orchestrator/core/transitions.py",
+        "LOCKED = frozenset({S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING})",
+        "LOCKED = frozenset({S.INVENTORY, S.DELETING, S.VERIFYING})",
         tests("core/lock"),
     ),
     Mutation(

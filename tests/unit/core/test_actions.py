@@ -7,7 +7,7 @@ import pytest
 
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.actions import believed
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.facts import (
     ProjectGone,
     ProjectReclosed,
@@ -99,6 +99,14 @@ def test_the_force_of_a_step_ends_with_its_round():
         record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=round_)
         [dispatched] = actions.apply(record, (step,), (actions.Dispatch(step.id),), T0).steps
         assert dispatched.forcing is forcing
+
+
+def test_a_decision_counts_the_steps_as_it_leaves_them():
+    values = {"round": 3, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "found": 3, "remaining": 2}
+    step = dataclasses.replace(PORT, **values)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3)
+    applied = actions.apply(record, (step,), (actions.Abandon(step.id),), T0)
+    assert applied.deletion.tally == Tally(steps=1, found=3, remaining=2, abandoned=2)
 
 
 @pytest.mark.parametrize(

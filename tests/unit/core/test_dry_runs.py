@@ -34,7 +34,7 @@ def test_what_gives_way_has_written_nothing(status, kind):
 
 @pytest.mark.parametrize("status", [Status.ACCEPTED, Status.INVENTORY, Status.CANCELLING])
 def test_it_ends_by_legal_moves_that_name_the_request_and_the_other_deletion(status):
-    moves = list(ended(deletion(status=status, dry_run=True), REAL, ASKED, T0))
+    moves = list(ended(deletion(status=status, dry_run=True), (), REAL, ASKED, T0))
     statuses = [status, *(after.status for after, _event in moves)]
     assert statuses[-2:] == [Status.CANCELLING, Status.CANCELLED]
     assert set(itertools.pairwise(statuses)) <= MOVES.keys()

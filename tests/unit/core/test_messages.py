@@ -59,12 +59,12 @@ def true(type_, text="why", reason="code"):
     ],
 )  # fmt: skip
 def test_a_message_says_what_a_deletion_does_now(values, expected):
-    assert message(deletion(**{"message": OLD, **values}), TALLY) == expected
+    assert message(deletion(**{"message": OLD, "tally": TALLY, **values})) == expected
 
 
 @pytest.mark.parametrize("status", sorted(Status))
 def test_every_status_has_a_message(status):
-    assert message(deletion(status=status, message="old"), TALLY)
+    assert message(deletion(status=status, message="old"))
 
 
 # ---------------------------------------------------------------------------------------------------- what waits

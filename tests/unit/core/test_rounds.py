@@ -9,9 +9,9 @@ import pytest
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
-from cleanup_orchestrator.core.rounds import SHARED, in_scope
+from cleanup_orchestrator.core.rounds import SHARED
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.step import Outcome, StepResult, StepState
 from tests.unit.core.test_fairness import in_flight
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -203,26 +203,6 @@ def test_types_that_a_later_survey_adds_wait_for_a_place():
         world.finish(step.id)
     world.settle_engine()
     assert casts(world) == [("late.t0", "late.t1")], "one place is free"
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "purpose", "expected"),
-    [
-        (StepKind.SWEEP, {}, RoundPurpose.INVENTORY, True),
-        (StepKind.SWEEP, {}, RoundPurpose.DELETE, True),
-        (StepKind.SWEEP, {}, RoundPurpose.PROJECT_SETTINGS, False),
-        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.INVENTORY, False),
-        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.DELETE, False),
-        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.PROJECT_SETTINGS, True),
-        (StepKind.SWEEP, {"waived": "w"}, RoundPurpose.INVENTORY, False),
-        (StepKind.UNSUPPORTED, {}, RoundPurpose.INVENTORY, True),
-        (StepKind.UNSUPPORTED, {"waived": "w"}, RoundPurpose.INVENTORY, False),
-        (StepKind.HALT, {}, RoundPurpose.INVENTORY, False),
-        (StepKind.SURVEY, {}, RoundPurpose.INVENTORY, False),
-    ],
-)
-def test_what_belongs_to_a_round(kind, values, purpose, expected):
-    assert in_scope(deletion(purpose=purpose), dataclasses.replace(PORT, kind=kind, **values)) is expected
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import RoundPurpose
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.rounds import keeps_last_result
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.snapshot import done, retry_at, settle_until
+from cleanup_orchestrator.core.snapshot import done, in_scope, keeps_last_result, retry_at, settle_until
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 from tests.unit.world import T0, UNKNOWN, deletion, left, sweep_step
 
@@ -56,6 +55,26 @@ def test_a_type_that_needs_a_token_is_not_listed_again_once_the_project_is_close
     record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
     step = dataclasses.replace(SECRET, **{"round": 5, "state": StepState.DONE, "outcome": Outcome.CLEAR, **values})
     assert keeps_last_result(record, step) is rests
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "purpose", "expected"),
+    [
+        (StepKind.SWEEP, {}, RoundPurpose.INVENTORY, True),
+        (StepKind.SWEEP, {}, RoundPurpose.DELETE, True),
+        (StepKind.SWEEP, {}, RoundPurpose.PROJECT_SETTINGS, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.INVENTORY, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.DELETE, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.PROJECT_SETTINGS, True),
+        (StepKind.SWEEP, {"waived": "w"}, RoundPurpose.INVENTORY, False),
+        (StepKind.UNSUPPORTED, {}, RoundPurpose.INVENTORY, True),
+        (StepKind.UNSUPPORTED, {"waived": "w"}, RoundPurpose.INVENTORY, False),
+        (StepKind.HALT, {}, RoundPurpose.INVENTORY, False),
+        (StepKind.SURVEY, {}, RoundPurpose.INVENTORY, False),
+    ],
+)
+def test_what_belongs_to_a_round(kind, values, purpose, expected):
+    assert in_scope(deletion(purpose=purpose), dataclasses.replace(PORT, kind=kind, **values)) is expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ TALLY = Tally(steps=40, steps_done=12, found=71, deleted=60, remaining=11)
 
 def test_what_could_not_be_listed_is_not_called_gone():
     tally = dataclasses.replace(TALLY, unknown=2)
-    assert message(deletion(status=S.DELETING), tally).endswith("are left; 2 types could not be listed")
+    assert message(deletion(status=S.DELETING, tally=tally)).endswith("are left; 2 types could not be listed")
 
 
 def test_the_numbers_never_go_back_within_an_attempt():

@@ -12,13 +12,13 @@ from oslo_config import cfg
 from oslo_messaging.notify import _impl_test
 
 from cleanup_orchestrator.api import views
+from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
-from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.core.transitions import MOVES
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
@@ -77,7 +77,7 @@ def received(store, sent, count):
 
 
 def test_the_manual_has_every_field_and_no_other():
-    payload = notifications.payload(None, world.deletion(), [])
+    payload = notifications.payload(None, world.deletion())
     assert documented().keys() == payload.keys()
 
 
@@ -85,7 +85,7 @@ def test_the_manual_has_every_field_and_no_other():
 def test_every_field_has_the_documented_type_in_every_status(status, conditions):
     d = world.deletion(status=status, conditions=conditions, finished_at=world.T0 if conditions else None)
     for before in (None, world.deletion()):
-        payload = notifications.payload(before, d, [])
+        payload = notifications.payload(before, d)
         assert {name: type(value) for name, value in payload.items()} == {
             name: PYTHON[kind] for name, kind in documented().items()
         }
@@ -116,7 +116,7 @@ LATER = world.T0 + datetime.timedelta(hours=5)
 )
 def test_owners_are_told_when_deletes_can_begin(values, expected):
     d = world.deletion(**{"mode": Mode.CASCADE, **values})
-    said = notifications.payload(None, d, [], WINDOW)["deletes_not_before"]
+    said = notifications.payload(None, d, WINDOW)["deletes_not_before"]
     assert said == (expected.isoformat(timespec="seconds") + "Z" if expected else "")
 
 
@@ -130,7 +130,7 @@ def test_owners_are_told_which_project_and_who_asked_and_who_had_a_role(announci
 
 def test_the_manual_names_the_counters():
     said = PAGE.read_text().partition("``counters``")[2].partition("A later release may add fields")[0]
-    assert set(re.findall(r"``(\w+)``", said)) == notifications.payload(None, world.deletion(), [])["counters"].keys()
+    assert set(re.findall(r"``(\w+)``", said)) == notifications.payload(None, world.deletion())["counters"].keys()
 
 
 def test_the_manual_names_the_event_types():
@@ -205,7 +205,7 @@ def test_what_only_a_person_can_clear_is_an_error_and_names_it():
     assert notifications.announced(stuck, dataclasses.replace(stuck, round=9)) == ()
     assert notifications.announced(stuck, free) == ("unblocked",)
     assert notifications.announced(stuck, dataclasses.replace(free, status=Status.VERIFYING)) == ("verifying",)
-    payload = notifications.payload(free, stuck, ())
+    payload = notifications.payload(free, stuck)
     assert (payload["blocked"], payload["blocked_message"]) == (True, "image.image@R1: protected")
 
 
@@ -254,7 +254,7 @@ def test_the_end_of_a_stall_is_one_notification():
     assert notifications.announced(before, world.deletion(status=Status.DRAINING)) == ("draining",)
 
 
-def test_the_counters_are_of_this_attempt(announcing_store, sent):
+def test_the_counters_are_of_all_steps(announcing_store, sent):
     made = create(announcing_store)
     step = next(s for s in announcing_store.steps(made.id) if s.kind is StepKind.SURVEY)
     waiting = dataclasses.replace(step, state="dispatched", round=1)
@@ -269,8 +269,8 @@ def test_the_counters_are_of_this_attempt(announcing_store, sent):
     _, mine = announcing_store.claim(sweep.id, "w", 60)
     left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
     announcing_store.finish(mine, StepResult(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
-    made = announcing_store.get(made.id)
-    announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    delete = (actions.Move(Status.DELETING, "cascade"),)
+    announcing_store.decide(made.id, lambda d, steps, now: actions.apply(d, steps, delete, now))
     *_, (_, event, payload) = received(announcing_store, sent, 3)
     assert event == "project_cleanup.deletion.deleting"
     counters = {"found": 2, "deleted": 0, "remaining": 2, "abandoned": 0, "kept": 1, "unknown": 0, "calls": 7}
@@ -375,8 +375,9 @@ def test_the_counters_are_those_that_the_api_shows():
     again = {"found": 3, "deleted": 7, "remaining": 1, "kept": 2, "outcome": Outcome.LEFTOVERS, "calls": 9}
     steps = [world.sweep_step("a.b", round=2, found=5, deleted=5, calls=4), world.sweep_step("a.c", round=3, **again)]
     record = world.deletion(status=Status.DELETING, since_round=3, round=3)
-    counters = notifications.payload(None, record, steps)["counters"]
-    shown = views.progress(record, tally(record, steps))
+    decided = actions.apply(record, steps, (), world.T0).deletion
+    counters = notifications.payload(record, decided)["counters"]
+    shown = views.progress(decided)
     assert counters == {name: shown[name] for name in counters}
     assert (counters["found"], counters["deleted"], counters["remaining"]) == (13, 12, 1)
 
@@ -443,7 +444,7 @@ def test_an_error_of_the_store_while_sending_does_not_reach_the_caller():
     broker = Broker()
     broker.go.set()
     announcing = notifications.Announcer(broker, steps)
-    announcing.deletion_saved(None, world.deletion())
+    announcing.scan_moved(OrphanScan("scan", ScanStatus.COMPLETED, world.T0, world.T0, world.T0, 0, 0))
     announcing.close(60)
     assert broker.sent == []
 
@@ -469,4 +470,4 @@ def test_no_operator_can_have_it_tried_for_ever(asked, tries):
 
 def test_times_are_utc_without_fractions():
     at = datetime.datetime(2026, 1, 31, 23, 59, 59, 999999)
-    assert notifications.payload(None, world.deletion(created_at=at), [])["created_at"] == "2026-01-31T23:59:59Z"
+    assert notifications.payload(None, world.deletion(created_at=at))["created_at"] == "2026-01-31T23:59:59Z"

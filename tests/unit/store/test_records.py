@@ -4,11 +4,10 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Condition, Force, Status, UseDecision
+from cleanup_orchestrator.core.deletion import Condition, Force, Tally, UseDecision
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
-from cleanup_orchestrator.core.tally import with_tally
-from cleanup_orchestrator.store import records, tables
+from cleanup_orchestrator.store import records
 from tests.support import sqlite_stores
 from tests.unit import world
 
@@ -50,14 +49,10 @@ def test_the_decision_about_a_use_is_read_as_it_was_made():
     assert store.get(made.id).forced == forced
 
 
-def test_a_tally_is_that_of_its_version():
-    """A request changes a deletion and counts nothing: the tally before it would be shown as the present one."""
+def test_the_tally_of_a_decision_is_on_record_until_the_next_one():
     store = sqlite_stores.in_memory()
     made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
-    counted = with_tally(made, store.steps(made.id), ())
-    saved = store.save(made, dataclasses.replace(counted, status=Status.DRAINING))
-    assert store.get(made.id).tally == counted.tally
-    assert counted.tally.version == saved.version
-    with store.database.begin() as c:
-        c.execute(tables.deletions.update().values(version=saved.version + 1))
-    assert store.get(made.id).tally is None
+    assert store.get(made.id).tally == Tally()
+    counted = Tally(steps=3, steps_done=2, found=5, remaining=4)
+    saved = store.save(made, dataclasses.replace(made, tally=counted))
+    assert store.get(made.id).tally == saved.tally == counted
