@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from cleanup_orchestrator.api import errors
 from cleanup_orchestrator.api.shapes import Schema, list_of, null_or, number, record, text, time, truth, uuid, word
-from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepState

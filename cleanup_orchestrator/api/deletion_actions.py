@@ -23,7 +23,8 @@ from cleanup_orchestrator.api.deletion import (
 )
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, dry_runs, force, plans, transitions
-from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Approval, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Sequence
 
 from cleanup_orchestrator.core import approvals, dispatch
 from cleanup_orchestrator.core.actions import Actions, Dispatch, Move
@@ -31,6 +32,9 @@ class ActionPlan:
         self.wakes: list[datetime.datetime] = [view.now + view.rules.heartbeat]
         self.needs: approvals.Needed | None = None  #: the approval that the deletion waits for
         self.delete_is_next = False  #: whether the deletion would delete now, but for a hold
+        self.awaits_children = False  #: whether the deletion waits for the projects below
+        self.halts: Sequence[Step] = ()  #: the steps that stop what runs, if that is being done
+        self.stalls_at: datetime.datetime | None = None  #: see ``conditions.stalls_at``
         self.queue_state = view.deletion.queue_state
         self._soon = False  #: whether a step that may succeed at its next try waits for it
 

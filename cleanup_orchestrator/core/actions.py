@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cleanup_orchestrator.core import dispatch, force
-from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionType
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import (
     Fact,
     ProjectGone,
@@ -158,9 +159,6 @@ Actions = tuple[Action, ...]
 #: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
 TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
 
-
-#: Conditions that are not recorded before they are true for the first time.
-_ONLY_IF_TRUE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.BLOCKED})
 
 #: A deletion without a lock, and without all that rests on one.
 _REOPENED: Mapping[str, Any] = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
@@ -336,7 +334,8 @@ class _Draft:
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion
         old = next((c for c in before.conditions if c.type == action.type), None)
-        if old is None and not action.status and action.type in _ONLY_IF_TRUE:
+        rule = CONDITIONS[action.type]
+        if old is None and not (action.status or rule.fine):
             return
         if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
             return
@@ -352,7 +351,7 @@ class _Draft:
         progress = self._now if anew and flipped else before.progress_at
         self._set(conditions=conditions, progress_at=progress)
         # Each change of a hold goes into the journal: one lien may go and another one come. So does each blocker.
-        if flipped or (action.type in (ConditionType.ON_HOLD, ConditionType.BLOCKED) and action.status):
+        if flipped or (rule.each_change and action.status):
             data = {"status": action.status, "reason": action.reason}
             says = "" if action.status else "not "
             self._say(f"condition.{action.type}", f"{says}{action.type}: {action.message or action.reason}", data)

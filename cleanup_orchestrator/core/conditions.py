@@ -1,50 +1,45 @@
-"""Derives the conditions of a deletion, such as stalled and on hold. Pure."""
+"""Observes the conditions of a deletion, such as stalled and on hold. Pure.
+
+Every condition is made here; ``condition_types`` has what holds for each type.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from cleanup_orchestrator.core import force, plans, trees
 from cleanup_orchestrator.core.action_plan import ActionPlan
-from cleanup_orchestrator.core.actions import SetCondition
+from cleanup_orchestrator.core.actions import Actions, MarkDrained, SetCondition
 from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
+from cleanup_orchestrator.core.condition_types import CONDITIONS
+from cleanup_orchestrator.core.condition_types import ConditionType as Type
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.deletion import ConditionType as Type
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import StatusReason
-from cleanup_orchestrator.core.snapshot import Snapshot, in_scope
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 
 #: Reason of the condition ``waiting``: the deletion has not begun, because every place is taken.
 QUEUE = "queue"
-#: The condition that ends a hold.
-NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any more")
 
 
-def observed(view: Snapshot, plan: ActionPlan, stalls: datetime.datetime | None) -> Iterator[SetCondition]:
-    """Yield the conditions that a snapshot shows, and the end of every other one.
+def fine(type_: Type, message: str = "") -> SetCondition:
+    """Return that a condition has its fine status.
 
-    :param stalls: as :func:`stalls_at` returns it
+    :param message: empty: the one of its type
     """
-    yield from _drain(view)
-    yield from _project(view)
-    yield from _waits(view, plan)
-    yield from _people(view, plan)
-    yield from _settling(view)
-    yield _blocked(view)
-    if view.hold is not None:
-        yield SetCondition(Type.ON_HOLD, True, view.hold.reason, view.hold.message)
-    elif view.was_on_hold:
-        yield NOT_ON_HOLD
-    if stalls is None or view.now < stalls:
-        yield SetCondition(Type.STALLED, False, "progress", "")
-    else:
-        found = blockers(view.deletion, view.steps)
-        names = {f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found}
-        names |= {f"{step.name}@{step.region}: no answer of a worker" for step in view.steps if _awaited(view, step)}
-        text = "blocked by " + ("; ".join(sorted(names)) or "no answer of a worker")
-        yield SetCondition(Type.STALLED, True, "no_progress", text)
+    rule = CONDITIONS[type_]
+    return SetCondition(type_, rule.fine, rule.reason, message or rule.message)
+
+
+def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
+    """Yield the conditions that a snapshot shows, and the end of every other one."""
+    for type_, observe in _OBSERVERS.items():
+        if found := observe(view, plan):
+            yield found
+        elif view.has(type_) and not CONDITIONS[type_].fine:
+            yield fine(type_)
 
 
 def planned(view: Snapshot) -> tuple[SetCondition, ...]:
@@ -54,7 +49,7 @@ def planned(view: Snapshot) -> tuple[SetCondition, ...]:
         return ()
     missing = plans.unseen(d, view.steps)
     if not missing:
-        return (SetCondition(Type.PLAN_COMPLETE, True, "complete", "a deletion can be bound to it"),)
+        return (fine(Type.PLAN_COMPLETE),)
     reasons = {step.reason for step in missing}
     reason = reasons.pop() if len(reasons) == 1 else ""
     text = f"no deletion can be bound to it: {plans.incomplete(d, view.steps)}"
@@ -76,7 +71,7 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
     # So it does after the wait for a person.
-    on_hold = on_hold or (view.has(Type.BLOCKED) and not view.has(Type.STALLED) and not _blocked(view).status)
+    on_hold = on_hold or (view.has(Type.BLOCKED) and not view.has(Type.STALLED) and not _blocked(view, plan))
     if settling or waiting or on_hold:
         return None
     at = d.progress_at + view.rules.stall_after
@@ -106,17 +101,6 @@ def _tried_at(view: Snapshot, step: Step) -> datetime.datetime | None:
     return view.survey.finished_at if step.kind is StepKind.UNSUPPORTED else step.finished_at
 
 
-def _blocked(view: Snapshot) -> SetCondition:
-    """Return whether the deletion, or that of a project below, needs a person to go on."""
-    d = view.deletion
-    found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
-    if view.below and not d.dry_run and d.status is not Status.CANCELLING:
-        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
-    if found:
-        return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found))
-    return SetCondition(Type.BLOCKED, False, "cleared", "")
-
-
 def _needs_a_person(view: Snapshot, step: Step) -> bool:
     """Whether a step keeps the deletion waiting for a person.
 
@@ -142,58 +126,126 @@ def _withheld(view: Snapshot, plan: ActionPlan) -> bool:
     return view.hold is not None and (plan.delete_is_next or not listing)
 
 
-def _drain(view: Snapshot) -> Iterator[SetCondition]:
-    """Yield the end of a drain that was undone by another client."""
-    if view.settle_until is None and view.has(Type.DRAINED):
-        text = "the project was enabled again, or a role on it was given: it is closed and proven empty anew"
-        yield SetCondition(Type.DRAINED, False, "reopened", text)
-        yield SetCondition(Type.SETTLED, False, "reopened", text)
+def drained(drain: Step) -> Actions:
+    """Return what follows from a clear result of the drain: since when the project is locked, or for whom it is not."""
+    assert drain.finished_at is not None
+    if drain.reason:
+        return (SetCondition(Type.DRAINED, False, drain.reason, drain.message),)
+    return (MarkDrained(drain.finished_at), fine(Type.DRAINED, drain.message))
 
 
-def _settling(view: Snapshot) -> Iterator[SetCondition]:
-    """Yield whether tokens from before the drain may still be cached."""
+def closed(message: str) -> SetCondition:
+    """Return that the project is disabled, which locks it, too."""
+    return SetCondition(Type.DRAINED, True, "project_disabled", message)
+
+
+# ------------------------------------------------------------------------------- what a snapshot shows of each type
+def _reopened(type_: Type, view: Snapshot) -> SetCondition | None:
+    """Return the end of a drain that was undone by another client."""
+    if view.settle_until is not None or not view.has(Type.DRAINED):
+        return None
+    text = "the project was enabled again, or a role on it was given: it is closed and proven empty anew"
+    return SetCondition(type_, False, "reopened", text)
+
+
+def _drained(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    return _reopened(Type.DRAINED, view)
+
+
+def _settled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    """Return whether tokens from before the drain may still be cached."""
     until = view.settle_until
     if until is None:
-        return
-    settled = view.now >= until
+        return _reopened(Type.SETTLED, view)
     text = f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z"
-    yield SetCondition(Type.SETTLED, settled, "settled" if settled else "token_caches", text)
+    return fine(Type.SETTLED, text) if view.now >= until else SetCondition(Type.SETTLED, False, "token_caches", text)
 
 
-def _project(view: Snapshot) -> Iterator[SetCondition]:
-    """Yield that another client deleted the project."""
-    if gone := view.deletion.project_gone_at:
-        text = f"Keystone did not know the project any more at {gone.isoformat(timespec='seconds')}Z"
-        yield SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", f"{text}: another client deleted it")
-    elif view.has(Type.PROJECT_GONE):
-        yield SetCondition(Type.PROJECT_GONE, False, "back", "Keystone knows the project again")
+def _project_gone(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    """Return that another client deleted the project."""
+    if (gone := view.deletion.project_gone_at) is None:
+        return None
+    text = f"Keystone no longer knew the project at {gone.isoformat(timespec='seconds')}Z: another client deleted it"
+    return SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", text)
 
 
-def _waits(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
-    """Yield that the deletion waits for its first place, and the end of a wait."""
+def _waiting(view: Snapshot, plan: ActionPlan) -> SetCondition | None:
+    """Return that the deletion waits for its first place, or for the projects below."""
     d, waits = view.deletion, view.deletion.condition(Type.WAITING)
     if plan.queue_state is QueueState.WAITING and not view.begun:
         text = f"{view.rules.deletions_at_once} deletions may be worked on at once ([engine] deletions_at_once), and "
         text += "their places go round by domain and requester"
         earlier = f": {d.queue.before} earlier ones of the same requester in this domain wait, too"
-        yield SetCondition(Type.WAITING, True, QUEUE, text + (earlier if d.queue.before else ""))
-    elif waits is not None and waits.reason == QUEUE:
-        yield SetCondition(Type.WAITING, False, QUEUE, "it has begun")
-    elif waits is not None and not view.below:
-        yield SetCondition(Type.WAITING, False, "children", "the projects below are gone")
+        return SetCondition(Type.WAITING, True, QUEUE, text + (earlier if d.queue.before else ""))
+    if waits is not None and waits.reason == QUEUE and not plan.awaits_children:
+        return SetCondition(Type.WAITING, False, QUEUE, "it has begun")
+    if view.below and (plan.awaits_children or waits is not None):
+        return SetCondition(Type.WAITING, True, "children", view.below)
+    return None
 
 
-def _people(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
-    """Yield what depends on a person: a missing approval, the waivers in use, force."""
+def _approval(_view: Snapshot, plan: ActionPlan) -> SetCondition | None:
+    return SetCondition(Type.APPROVAL, True, plan.needs.reason, plan.needs.message) if plan.needs else None
+
+
+def _waived(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    text = "; ".join(waiver.explained for waiver in view.deletion.waivers)
+    return SetCondition(Type.WAIVED, True, "waivers", f"it skips {text}") if text else None
+
+
+def _forced(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    if force.asked(view.deletion) is None:
+        return None
+    return SetCondition(Type.FORCED, True, "forced", force.summary(view.deletion, view.steps).removeprefix("; "))
+
+
+def _halted(view: Snapshot, plan: ActionPlan) -> SetCondition | None:
+    """Return whether what runs is stopped, while that is being done."""
+    if not plan.halts:
+        return None
+    ended = [s for s in plan.halts if done(s, view.deletion.since_round)]
+    text = "; ".join(s.message for s in ended) or "what runs is being stopped"
+    failed = next((s.reason for s in ended if s.outcome is not Outcome.CLEAR), "")
+    if len(ended) == len(plan.halts) and not failed:
+        return fine(Type.HALTED, text)
+    return SetCondition(Type.HALTED, False, failed or "under_way", text)
+
+
+def _on_hold(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    return SetCondition(Type.ON_HOLD, True, view.hold.reason, view.hold.message) if view.hold else None
+
+
+def _blocked(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    """Return that the deletion, or that of a project below, needs a person to go on."""
     d = view.deletion
-    if plan.needs:
-        yield SetCondition(Type.APPROVAL, True, plan.needs.reason, plan.needs.message)
-    elif view.has(Type.APPROVAL):
-        yield SetCondition(Type.APPROVAL, False, "ended", "it does not wait for an approval any more")
-    if d.waivers:
-        text = "; ".join(waiver.explained for waiver in d.waivers)
-        yield SetCondition(Type.WAIVED, True, "waivers", f"it skips {text}")
-    elif view.has(Type.WAIVED):
-        yield SetCondition(Type.WAIVED, False, "ended", "it does not rely on a waiver any more")
-    if force.asked(d) is not None:
-        yield SetCondition(Type.FORCED, True, "forced", force.summary(d, view.steps).removeprefix("; "))
+    found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
+    if view.below and not d.dry_run and d.status is not Status.CANCELLING:
+        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
+    return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found)) if found else None
+
+
+def _stalled(view: Snapshot, plan: ActionPlan) -> SetCondition | None:
+    """Return that the deletion makes no progress."""
+    if plan.stalls_at is None or view.now < plan.stalls_at:
+        return None
+    found = blockers(view.deletion, view.steps)
+    names = {f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found}
+    names |= {f"{step.name}@{step.region}: no answer of a worker" for step in view.steps if _awaited(view, step)}
+    text = "blocked by " + ("; ".join(sorted(names)) or "no answer of a worker")
+    return SetCondition(Type.STALLED, True, "no_progress", text)
+
+
+#: What shows each condition; ``None``: nothing does. ``blocked`` comes before ``stalled``: see ``actions``.
+_OBSERVERS: Mapping[Type, Callable[[Snapshot, ActionPlan], SetCondition | None]] = {
+    Type.DRAINED: _drained,
+    Type.SETTLED: _settled,
+    Type.PROJECT_GONE: _project_gone,
+    Type.WAITING: _waiting,
+    Type.APPROVAL: _approval,
+    Type.WAIVED: _waived,
+    Type.FORCED: _forced,
+    Type.HALTED: _halted,
+    Type.BLOCKED: _blocked,
+    Type.ON_HOLD: _on_hold,
+    Type.STALLED: _stalled,
+}

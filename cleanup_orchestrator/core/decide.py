@@ -21,17 +21,16 @@ from cleanup_orchestrator.core.actions import (
     Abandon,
     Actions,
     Dispatch,
-    MarkDrained,
     MarkRecoverable,
     Move,
     OpenRound,
     Reprove,
-    SetCondition,
     SetQueueState,
     UseForce,
     Wake,
 )
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
@@ -71,10 +70,10 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     plan.take_place()
     if plan.dispatches:  # a cast may be lost: then it is sent again
         plan.wake(now + view.rules.claim_timeout)
-    stalls = conditions.stalls_at(view, plan)
-    if stalls is not None and now < stalls:
-        plan.wake(stalls)
-    observed = conditions.observed(view, plan, stalls)
+    plan.stalls_at = conditions.stalls_at(view, plan)
+    if plan.stalls_at is not None and now < plan.stalls_at:
+        plan.wake(plan.stalls_at)
+    observed = conditions.observed(view, plan)
     place = () if plan.queue_state is deletion.queue_state else (SetQueueState(plan.queue_state),)
     return (*actions, *observed, *place, *plan.dispatches, Wake(min(plan.wakes)))
 
@@ -100,7 +99,7 @@ def _after_hold(view: Snapshot) -> Actions:
     d = view.deletion
     if view.hold is not None or not view.was_on_hold:
         return ()
-    over = conditions.NOT_ON_HOLD
+    over = conditions.fine(ConditionType.ON_HOLD)
     survey = Dispatch(view.survey.id), Wake(view.now + view.rules.claim_timeout)
     if d.status is Status.DRAINING:
         return (over, *survey)
@@ -133,7 +132,8 @@ def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
         assert survey.finished_at is not None
         at = view.now if view.child_gone_since_survey else survey.finished_at + view.rules.heartbeat
         plan.dispatch_at(survey, at)
-    return (SetCondition(ConditionType.WAITING, True, "children", view.below),)
+    plan.awaits_children = True
+    return ()
 
 
 # --------------------------------------------------------------------------------------------- accepted and draining
@@ -191,13 +191,8 @@ def _draining(view: Snapshot, plan: ActionPlan) -> Actions:
     if drain is None:
         return ()
     if drain.outcome is Outcome.CLEAR:
-        assert drain.finished_at is not None
-        if drain.reason:
-            condition = SetCondition(ConditionType.DRAINED, False, drain.reason, drain.message)
-            return (condition, Move(Status.INVENTORY, StatusReason.DRAINED_IN_PART, drain.message))
-        condition = SetCondition(ConditionType.DRAINED, True, "drained", drain.message)
-        move = Move(Status.INVENTORY, StatusReason.DRAINED, drain.message)
-        return (MarkDrained(drain.finished_at), condition, move)
+        reason = StatusReason.DRAINED_IN_PART if drain.reason else StatusReason.DRAINED
+        return (*conditions.drained(drain), Move(Status.INVENTORY, reason, drain.message))
     if view.retries_exhausted(drain):
         plan.drop()
         return plan.end(Status.LEFTOVERS, StatusReason.DRAIN_FAILED, drain.message)
@@ -288,9 +283,7 @@ def _hold_before_deleting(round_: Round, plan: ActionPlan) -> Actions | None:
     if not rules.lien_types or (view.hold is None and not view.was_on_hold):
         return None
     if view.hold is None:
-        text = "nothing holds it any more: another inventory follows"
-        over = SetCondition(ConditionType.ON_HOLD, False, "over", text)
-        return (over, OpenRound(RoundPurpose.INVENTORY))
+        return (conditions.fine(ConditionType.ON_HOLD), OpenRound(RoundPurpose.INVENTORY))
     plan.delete_is_next = True
     for step in plugin_liens.raised(view.deletion, round_.subjects):
         assert step.finished_at is not None
@@ -305,7 +298,8 @@ def _recoverable(view: Snapshot, plan: ActionPlan) -> Actions:
     if until and view.now < until:
         # No heartbeat for days: an approval or a restore causes a decision at once.
         plan.wake_only(until)
-        return _halt(view, plan, halts)
+        _halt(view, plan, halts)
+        return ()
     busy = next((s for s in halts if view.under_way(s)), None)
     if not plan.needs and busy is not None:
         plan.follow(busy)
@@ -323,14 +317,12 @@ def _halts(view: Snapshot) -> list[Step]:
     return [s for s in view.steps if s.kind is StepKind.HALT]
 
 
-def _halt(view: Snapshot, plan: ActionPlan, halts: Sequence[Step]) -> Actions:
+def _halt(view: Snapshot, plan: ActionPlan, halts: Sequence[Step]) -> None:
     """Stop what runs, once in an attempt.
 
     A stop that fails is tried again until the window is over.
     """
-    if not halts:
-        return ()
-    since = view.deletion.since_round
+    since, plan.halts = view.deletion.since_round, halts
     for step in halts:
         if step.round < since:
             plan.dispatch(step)
@@ -338,14 +330,8 @@ def _halt(view: Snapshot, plan: ActionPlan, halts: Sequence[Step]) -> Actions:
             plan.follow(step)
         elif step.outcome is not Outcome.CLEAR:
             plan.retry(step)
-    ended = [s for s in halts if done(s, since)]
-    if over := len(ended) == len(halts) and all(s.outcome is Outcome.CLEAR for s in ended):
-        reason = "halted"
-    else:
+    if not all(done(s, since) and s.outcome is Outcome.CLEAR for s in halts):
         plan.wake(view.now + view.rules.heartbeat)
-        reason = next((s.reason for s in ended if s.outcome is not Outcome.CLEAR), "under_way")
-    text = "; ".join(s.message for s in ended) or "what runs is being stopped"
-    return (SetCondition(ConditionType.HALTED, over, reason, text),)
 
 
 # ---------------------------------------------------------------------------------------------------------- deleting

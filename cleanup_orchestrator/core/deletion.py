@@ -7,6 +7,7 @@ import datetime
 from enum import StrEnum
 from typing import Any
 
+from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE, LineKey, Queue, QueueState
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
@@ -62,34 +63,6 @@ class RoundPurpose(StrEnum):
     DELETE = "delete"  #: list, delete, list again
     #: delete quotas and the like, right before the project is removed: it cannot be cancelled any more
     PROJECT_SETTINGS = "project_settings"
-
-
-class ConditionType(StrEnum):
-    """The properties of a deletion that are observed."""
-
-    APPROVAL = "approval"  #: it waits for the approval of a second person
-    BLOCKED = "blocked"  #: something keeps it from completing that only a person can clear
-    DRAINED = "drained"  #: the project is locked against new resources
-    FORCED = "forced"  #: an admin asked for force
-    HALTED = "halted"  #: what runs is stopped for the recovery window
-    ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
-    PLAN_COMPLETE = "plan_complete"  #: the dry run of a cascade saw everything, so that a cascade can be bound to it
-    PROJECT_GONE = "project_gone"  #: another client deleted the project
-    SETTLED = "settled"  #: tokens from before the drain have left every cache
-    STALLED = "stalled"  #: it has made no progress for too long
-    WAITING = "waiting"  #: it waits for the deletions of the projects below
-    WAIVED = "waived"  #: it relies on waivers
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Condition:
-    """One observed property of a deletion. It never changes the status."""
-
-    type: str  #: one of ``ConditionType``; a later version may have recorded others
-    status: bool
-    reason: str
-    message: str
-    last_transition_at: datetime.datetime  #: UTC; when ``status`` last changed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -245,7 +218,7 @@ class Deletion:
     version: int = 0  #: of the row, for compare-and-swap
     tally: Tally = Tally()  #: as the latest decision counted it
 
-    def condition(self, type_: ConditionType) -> Condition | None:
+    def condition(self, type_: str) -> Condition | None:
         """Return the condition of a type if it is true."""
         return next((c for c in self.conditions if c.type == type_ and c.status), None)
 
@@ -256,7 +229,7 @@ class Deletion:
 
     @property
     def attention(self) -> str:
-        """Return why the deletion needs a person: a status or a key of ``_ASKING``.
+        """Return why the deletion needs a person: a status, or a word that its conditions ask with.
 
         It is empty if no person is needed, and for a dry run.
         """
@@ -264,20 +237,12 @@ class Deletion:
             return ""
         if self.status in (Status.FAILED, Status.LEFTOVERS):
             return str(self.status)
-        for name, (type_, reason) in _ASKING.items():
-            if (found := self.condition(type_)) is not None and reason in ("", found.reason):
-                return name
+        for type_, rule in CONDITIONS.items():
+            if rule.asks and (found := self.condition(type_)):
+                asks = [word for word in rule.asks if word in (found.type, found.reason)]
+                if asks:
+                    return asks[0]
         return ""
-
-
-#: Conditions under which a live deletion waits for a person: type, and reason where that matters.
-_ASKING = {
-    "stalled": (ConditionType.STALLED, ""),
-    "approval": (ConditionType.APPROVAL, ""),
-    "lien": (ConditionType.ON_HOLD, "lien"),
-    "brake": (ConditionType.ON_HOLD, "brake"),
-    "blocked": (ConditionType.BLOCKED, ""),
-}
 
 
 def accepted(**values: Any) -> Deletion:

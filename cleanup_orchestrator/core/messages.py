@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
-from cleanup_orchestrator.core.deletion import (
-    DELETING_MODES,
-    ConditionType,
-    Deletion,
-    Mode,
-    RoundPurpose,
-    Status,
-)
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE

@@ -12,7 +12,8 @@ import functools
 from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules

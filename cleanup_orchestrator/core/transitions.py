@@ -6,7 +6,8 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionRule, Lasts
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 
 
@@ -75,20 +76,6 @@ RESTING = frozenset(Status) - LIVE - FINAL
 #: The shortest time between two retries of a live deletion that both end its waiting times.
 HURRY_INTERVAL = datetime.timedelta(seconds=10)
 
-#: Conditions of the lock. A deletion that ends without removing the project has undone the lock.
-_OF_LOCK = frozenset({ConditionType.DRAINED, ConditionType.SETTLED})
-#: Conditions that only a live deletion has.
-_OF_LIVE = frozenset(
-    {
-        ConditionType.BLOCKED,
-        ConditionType.HALTED,
-        ConditionType.ON_HOLD,
-        ConditionType.STALLED,
-    }
-)
-#: Conditions that can be true only of a live deletion. That one of them is over stays on record.
-_TRUE_OF_LIVE = frozenset({ConditionType.APPROVAL, ConditionType.WAITING})
-
 
 class IllegalMove(Exception):
     """The table has no such move: a defect, or a user's action that came too late."""
@@ -134,6 +121,24 @@ def forcible(deletion: Deletion) -> bool:
     return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
+def _outlasts(condition: Condition, to: Status) -> bool:
+    """Whether a condition stays on record when a deletion gets a status."""
+    rule = CONDITIONS.get(condition.type, ConditionRule(fine=False))  # a later version may have recorded another type
+    if to is S.ACCEPTED or (to is S.CANCELLING and rule.until_cancel):
+        return False
+    match rule.lasts:
+        case Lasts.STATUS:
+            return False
+        case Lasts.LIVE:
+            return to in LIVE
+        case Lasts.WAIT:
+            return to in LIVE or not condition.status
+        case Lasts.LOCK:
+            return to in LIVE or to is S.DELETED
+        case Lasts.ATTEMPT:
+            return True
+
+
 def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason: str, message: str = "") -> Deletion:
     """Return the deletion in its new status, with all values of the old status reset.
 
@@ -143,7 +148,6 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         raise IllegalMove(deletion.status, to)
     if to is S.CANCELLING and not cancellable(deletion):
         raise IllegalMove(deletion.status, to, "the project is being removed")
-    ended = {ConditionType.STALLED} if to in LIVE else _OF_LIVE
     after = dataclasses.replace(
         deletion,
         status=to,
@@ -157,15 +161,12 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         round_opened_at=None,
         empty_inventories=0,
         finished_at=None if to in LIVE else now,
-        conditions=tuple(c for c in deletion.conditions if c.type not in ended),
+        conditions=tuple(c for c in deletion.conditions if _outlasts(c, to)),
     )
     if to not in LIVE and to is not S.DELETED:  # what was locked is given back by now
-        over = _OF_LOCK | {c.type for c in after.conditions if c.status and c.type in _TRUE_OF_LIVE}
-        left = tuple(c for c in after.conditions if c.type not in over)
-        after = dataclasses.replace(after, drained_at=None, closed_at=None, conditions=left)
+        after = dataclasses.replace(after, drained_at=None, closed_at=None)
     if to in (S.CANCELLING, S.ACCEPTED):
-        kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
-        after = dataclasses.replace(after, forced=None, conditions=kept)
+        after = dataclasses.replace(after, forced=None)
     if by is By.ENGINE and to not in WORKING:  # after a user's cancel, the engine announces that a place is free
         after = dataclasses.replace(after, queue_state=QueueState.OUT)
     if to is S.DELETING and (deletion.status is S.INVENTORY or deletion.point_of_no_return_at is None):
@@ -181,7 +182,6 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             closed_at=None,
             project_gone_at=None,
             point_of_no_return_at=None,
-            conditions=(),
             waivers=(),
             approvals=(),  # each was given for what the earlier attempt found
         )

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import datetime
 
-from cleanup_orchestrator.core import approvals, dependencies, dispatch, force, lock
+from cleanup_orchestrator.core import approvals, conditions, dependencies, dispatch, force, lock
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
     Actions,
     CountEmpty,
     MarkClosed,
-    MarkDrained,
     Move,
     OpenRound,
     Reprove,
-    SetCondition,
     waived_text,
 )
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
@@ -93,8 +92,7 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
         return ()
     if view.has(ConditionType.APPROVAL):
         # It may have waited for days: only what is there now is deleted, and no more than was approved.
-        given = SetCondition(ConditionType.APPROVAL, False, "ended", "it was given")
-        return (given, OpenRound(RoundPurpose.INVENTORY))
+        return (conditions.fine(ConditionType.APPROVAL), OpenRound(RoundPurpose.INVENTORY))
     return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {found}"),)
 
 
@@ -211,10 +209,7 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
     if drain is None:
         return ()
     if drain.outcome is Outcome.CLEAR:
-        assert drain.finished_at is not None
-        if drain.reason:
-            return (SetCondition(ConditionType.DRAINED, False, drain.reason, drain.message),)
-        return (MarkDrained(drain.finished_at), SetCondition(ConditionType.DRAINED, True, "drained", drain.message))
+        return conditions.drained(drain)
     if view.retries_exhausted(drain):
         plan.drop()
         return plan.end(Status.LEFTOVERS, StatusReason.DRAIN_FAILED, drain.message)
@@ -246,10 +241,7 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
         # inventory follows. With it, such an inventory would prove nothing new: the two complete ones already began
         # after the drain and the settling time, and no user had access since.
         held = view.deletion.drained_at is not None and close.reason == Reason.DRAIN_HELD
-        return (
-            MarkClosed(close.finished_at, held),
-            SetCondition(ConditionType.DRAINED, True, "project_disabled", text),
-        )
+        return (MarkClosed(close.finished_at, held), conditions.closed(text))
     if view.retries_exhausted(close):
         return plan.fail(close)
     return ()

@@ -75,7 +75,7 @@ def status_class(value: str) -> str:
 
 def condition(value: str) -> Any:
     """Return the type of a condition in words."""
-    return _CONDITIONS.get(value, value)
+    return _CONDITIONS.get(value, value.replace("_", " ").capitalize())
 
 
 def attention(value: str) -> Any:

@@ -21,10 +21,12 @@ from typing import Any, Protocol
 from oslo_log import log
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import DELETING_MODES, ConditionType, Deletion, Status
+from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
+from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.monitoring import metrics
 
 LOG = log.getLogger(__name__)
@@ -38,7 +40,7 @@ SCAN_PREFIX = "project_cleanup.orphan_scan"
 _Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
 #: Statuses and conditions that need an operator: sent with the priority ``error``.
-_ERRORS = frozenset({"failed", "stalled", "blocked"})
+_ERRORS = frozenset({"failed", *(rule.begun for rule in CONDITIONS.values() if rule.error)})
 
 #: The fields of ``Tally`` that a notification has.
 _COUNTERS = ("found", "deleted", "remaining", "kept", "abandoned", "unknown", "calls")
@@ -63,28 +65,6 @@ class Sender(Protocol):
         """Send with the priority ``error``."""
 
 
-def stalled(deletion: Deletion) -> bool:
-    """Return whether a deletion makes no progress."""
-    return deletion.condition(ConditionType.STALLED) is not None
-
-
-def blocked(deletion: Deletion) -> str:
-    """Return what only a person can clear; empty: a deletion is not blocked."""
-    condition = deletion.condition(ConditionType.BLOCKED)
-    return condition.message if condition else ""
-
-
-def on_hold(deletion: Deletion) -> bool:
-    """Return whether a lien, the brake or a maintenance window holds a deletion."""
-    return deletion.condition(ConditionType.ON_HOLD) is not None
-
-
-def approval_needed(deletion: Deletion) -> str:
-    """Return why a deletion waits for an approval; empty: it does not wait."""
-    approval = deletion.condition(ConditionType.APPROVAL)
-    return approval.message if approval else ""
-
-
 def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
     """Return the notifications that a commit causes: the last part of each event type.
 
@@ -96,23 +76,19 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         found.append(str(after.status))
     if after.forced is not None and before is not None and before.forced != after.forced:
         found.append("forced")
-    was = before is not None and stalled(before)
-    if stalled(after) and not was:
-        found.append("stalled")
-    elif was and not stalled(after) and not moved:  # a new status implies it
-        found.append("resumed")
-    if blocked(after) and not (before is not None and blocked(before)):
-        found.append("blocked")
-    elif before is not None and blocked(before) and not blocked(after) and not moved:
-        found.append("unblocked")
-    was = before is not None and on_hold(before)
-    if on_hold(after) and not was:
-        found.append("on_hold")
-    elif was and not on_hold(after) and not moved:
-        found.append("continued")
-    if approval_needed(after) and not (before is not None and approval_needed(before)):
-        found.append("approval_needed")
-    return tuple(found)
+    was = _texts(before) if before else {}
+    now = _texts(after)
+    for type_, rule in CONDITIONS.items():
+        if type_ in now and type_ not in was:
+            found.append(rule.begun)
+        elif type_ in was and type_ not in now and not moved:  # a new status implies it
+            found.append(rule.over)
+    return tuple(filter(None, found))
+
+
+def _texts(deletion: Deletion) -> dict[str, str]:
+    """Return the messages of the conditions that are true, by type."""
+    return {c.type: redact(c.message) for c in deletion.conditions if c.status}
 
 
 def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) -> datetime.datetime | None:
@@ -139,8 +115,7 @@ def payload(
 
     :param recovery_window: between the inventory and the first delete
     """
-    standstill = after.condition(ConditionType.STALLED)
-    hold = after.condition(ConditionType.ON_HOLD)
+    texts = _texts(after)
     return {
         "deletion_id": after.id,
         "project_id": after.project_id,
@@ -160,13 +135,13 @@ def payload(
         "forced": force.asked(after) is not None,
         "forced_reason": redact(after.forced.reason) if after.forced else "",
         "forced_by": after.forced.user_id if after.forced else "",
-        "stalled": standstill is not None,
-        "stalled_message": redact(standstill.message) if standstill else "",
-        "blocked": bool(blocked(after)),
-        "blocked_message": redact(blocked(after)),
-        "on_hold": hold is not None,
-        "hold_message": redact(hold.message) if hold else "",
-        "approval_message": approval_needed(after),
+        "stalled": ConditionType.STALLED in texts,
+        "stalled_message": texts.get(ConditionType.STALLED, ""),
+        "blocked": ConditionType.BLOCKED in texts,
+        "blocked_message": texts.get(ConditionType.BLOCKED, ""),
+        "on_hold": ConditionType.ON_HOLD in texts,
+        "hold_message": texts.get(ConditionType.ON_HOLD, ""),
+        "approval_message": texts.get(ConditionType.APPROVAL, ""),
         "point_of_no_return_at": _time(after.point_of_no_return_at),
         "deletes_not_before": _time(deletes_not_before(after, recovery_window)),
         "user_id": after.user_id,
@@ -307,7 +282,7 @@ def publisher_id() -> str:
 
 def event_types() -> tuple[str, ...]:
     """Return every event type about deletions, liens and the brake."""
-    conditions = ("stalled", "resumed", "blocked", "unblocked", "on_hold", "continued", "approval_needed")
+    conditions = (what for rule in CONDITIONS.values() for what in (rule.begun, rule.over) if what)
     of_deletions = (*map(str, Status), "forced", *conditions)
     others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.pulled", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import (
     Approval,
     Child,
-    Condition,
     Deletion,
     Force,
     Mode,

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from cleanup_orchestrator.core.deletion import ConditionType
+from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.brake import current_brake

@@ -15,7 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Origin, Status, Tally
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, Tally
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason

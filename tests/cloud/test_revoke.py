@@ -19,7 +19,8 @@ from cleanup_orchestrator import opts
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import REMEDIES, Reason
 from cleanup_orchestrator.drain import base

@@ -6,7 +6,8 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import ConditionType, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason
 from tests.emulated.orchestrator import Orchestrator
 from tests.functional.test_force import force

@@ -394,8 +394,8 @@ MUTATIONS = (
     Mutation(
         "What stands still is never called stalled",
         CONDITIONS,
-        "    if stalls is None or view.now < stalls:\n",
-        "    if stalls is None or view.now >= stalls:\n",
+        "    if plan.stalls_at is None or view.now < plan.stalls_at:\n",
+        "    if plan.stalls_at is None or view.now >= plan.stalls_at:\n",
         tests("core/conditions core/decide core/trees"),
     ),
     Mutation(
@@ -500,8 +500,8 @@ MUTATIONS = (
     Mutation(
         "After a hold before the first delete, no other inventory is taken",
         DECIDE,
-        "return (over, OpenRound(RoundPurpose.INVENTORY))\n    plan.delete_is_next",
-        "return (over,)\n    plan.delete_is_next",
+        "return (conditions.fine(ConditionType.ON_HOLD), OpenRound(RoundPurpose.INVENTORY))",
+        "return (conditions.fine(ConditionType.ON_HOLD),)",
         tests("core/plugin_liens"),
     ),
     # ------------------------------------------------------------------ decide: approvals, windows, plans, force

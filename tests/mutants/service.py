@@ -356,22 +356,22 @@ MUTATIONS = (
     Mutation(
         "A deletion that is blocked is announced as progress",
         NOTIFICATIONS,
-        '_ERRORS = frozenset({"failed", "stalled", "blocked"})',
+        '_ERRORS = frozenset({"failed", *(rule.begun for rule in CONDITIONS.values() if rule.error)})',
         '_ERRORS = frozenset({"failed", "stalled"})',
         tests("messaging/notifications"),
     ),
     Mutation(
         "A deletion that is still stalled is announced again with each decision",
         NOTIFICATIONS,
-        "    if stalled(after) and not was:\n",
-        "    if stalled(after):\n",
+        "        if type_ in now and type_ not in was:\n",
+        "        if type_ in now and (type_ not in was or type_ == ConditionType.STALLED):\n",
         tests("messaging/notifications"),
     ),
     Mutation(
         "An approval that is needed is announced with each decision",
         NOTIFICATIONS,
-        "if approval_needed(after) and not (before is not None and approval_needed(before)):",
-        "if approval_needed(after):",
+        "        if type_ in now and type_ not in was:\n",
+        "        if type_ in now and (type_ not in was or type_ == ConditionType.APPROVAL):\n",
         tests("messaging/notifications"),
     ),
     Mutation(
@@ -384,8 +384,8 @@ MUTATIONS = (
     Mutation(
         "The message of a blocked deletion gets out with its secret",
         NOTIFICATIONS,
-        '"blocked_message": redact(blocked(after)),',
-        '"blocked_message": blocked(after),',
+        "{c.type: redact(c.message) for c in deletion.conditions if c.status}",
+        "{c.type: c.message for c in deletion.conditions if c.status}",
         tests("messaging/notifications"),
     ),
     Mutation(

@@ -10,7 +10,8 @@ import sqlalchemy
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Approval, Condition, Mode, RoundPurpose, Status, accepted
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Approval, Mode, RoundPurpose, Status, accepted
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState

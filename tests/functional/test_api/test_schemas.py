@@ -10,7 +10,8 @@ import webob
 
 from cleanup_orchestrator.api import errors, operations, schemas
 from cleanup_orchestrator.api.root import Root
-from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from tests.functional.test_api.site import Site
 from tests.support.cases import each_case
 

@@ -6,7 +6,8 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Condition, Mode, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE
 from cleanup_orchestrator.core.reasons import Reason

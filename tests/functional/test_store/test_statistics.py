@@ -6,7 +6,8 @@ import uuid
 
 import sqlalchemy as sa
 
-from cleanup_orchestrator.core.deletion import Condition, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.step import StepKind, StepState
 from cleanup_orchestrator.store import Figures, tables

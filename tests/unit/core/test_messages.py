@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core import messages
-from cleanup_orchestrator.core.deletion import Condition, Mode, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.messages import behind, message, reason_now, waits
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator.core.deletion import ConditionType, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.queue import Line, Queue, QueueState, turns
 from cleanup_orchestrator.core.reasons import Reason

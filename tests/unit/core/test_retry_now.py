@@ -5,7 +5,8 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Child, ConditionType, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Child, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules

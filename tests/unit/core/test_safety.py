@@ -15,7 +15,8 @@ from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catal
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, lock, transitions
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import ConditionType, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver

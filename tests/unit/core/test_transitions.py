@@ -5,6 +5,7 @@ import datetime
 
 import pytest
 
+from cleanup_orchestrator.core.condition_types import Condition, ConditionType
 from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from cleanup_orchestrator.core.transitions import (
     FINAL,
@@ -122,3 +123,36 @@ def test_a_move_forgets_the_empty_inventories_of_the_status_before():
 def test_a_cancel_withdraws_force(to):
     forced = Force("why", (), T0, 1, 1)
     assert move(deletion(status=S.DELETING, forced=forced), to, By.USER, T0, "x").forced is None
+
+
+#: By condition: the statuses after ``verifying`` in which it stays on record while it is true.
+STAYS = {
+    "approval": {S.DELETING, S.CANCELLING},
+    "blocked": {S.DELETING, S.CANCELLING},
+    "drained": {S.DELETING, S.CANCELLING, S.DELETED},
+    "forced": {S.DELETING, S.DELETED, S.LEFTOVERS},
+    "halted": {S.DELETING},
+    "on_hold": {S.DELETING, S.CANCELLING},
+    "plan_complete": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
+    "project_gone": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
+    "settled": {S.DELETING, S.CANCELLING, S.DELETED},
+    "stalled": set(),
+    "waiting": {S.DELETING, S.CANCELLING},
+    "waived": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
+    "of a later release": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
+}
+
+
+@pytest.mark.parametrize("type_", [*ConditionType, "of a later release"])
+def test_how_long_a_condition_stays_on_record(type_):
+    record = deletion(status=S.VERIFYING, conditions=(Condition(type_, True, "code", "why", T0),))
+    ends = (S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS)
+    after = {to: move(record, to, MOVES[S.VERIFYING, to], T0, "x") for to in ends}
+    assert {to for to, each in after.items() if each.conditions} == STAYS[type_]
+    assert move(after[S.LEFTOVERS], S.ACCEPTED, By.USER, T0, "x").conditions == ()
+
+
+@pytest.mark.parametrize("type_", ["approval", "waiting"])
+def test_that_a_wait_is_over_stays_on_record(type_):
+    over = Condition(type_, False, "ended", "", T0)
+    assert move(deletion(status=S.VERIFYING, conditions=(over,)), S.DELETED, By.ENGINE, T0, "x").conditions == (over,)

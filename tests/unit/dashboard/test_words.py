@@ -2,7 +2,8 @@
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import _ASKING, ConditionType, Mode, Status
+from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.dashboard import words
 
 
@@ -10,16 +11,23 @@ from cleanup_orchestrator.dashboard import words
     ("table", "known"),
     [
         (words._STATUSES, {*Status}),
-        (words._CONDITIONS, {*ConditionType}),
         (words._MODES, {*Mode}),
-        (words._ATTENTIONS, {*_ASKING, Status.LEFTOVERS, Status.FAILED}),
+        (
+            words._ATTENTIONS,
+            {*(word for rule in CONDITIONS.values() for word in rule.asks), Status.LEFTOVERS, Status.FAILED},
+        ),
     ],
 )
 def test_the_words_are_those_of_the_api(table, known):
     assert set(table) == {str(word) for word in known}
 
 
+def test_every_condition_has_words():
+    assert set(words._CONDITIONS) <= {*ConditionType}
+    assert words.condition("on_the_way") == "On the way"
+
+
 def test_a_word_of_a_newer_api_is_shown_as_it_is():
     newer = "paused"
-    assert [f(newer) for f in (words.status, words.condition, words.attention, words.mode)] == [newer] * 4
+    assert [f(newer) for f in (words.status, words.attention, words.mode)] == [newer] * 3
     assert words.status_class(newer) == "pc-label-moving"

@@ -13,7 +13,8 @@ from oslo_messaging.notify import _impl_test
 
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Force, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus

@@ -3,6 +3,7 @@
 import configparser
 from pathlib import Path
 
+from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason, remedy
 from tests.support.cases import each_case
@@ -25,6 +26,11 @@ def section(title):
 @each_case("status", Status)
 def test_every_status_is_explained(status):
     assert section("Statuses").count(f"   * - ``{status}``\n") == 1
+
+
+@each_case("condition", ConditionType)
+def test_every_condition_is_explained(condition):
+    assert section("Conditions").count(f"   * - ``{condition}``\n") == 1
 
 
 @each_case("reason", Reason)

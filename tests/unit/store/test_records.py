@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Condition, Force, Tally, UseDecision
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Force, Tally, UseDecision
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.store import records

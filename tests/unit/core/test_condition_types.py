@@ -1,0 +1,39 @@
+"""The table of conditions: one entry for each type, and what it says of a deletion."""
+
+import pytest
+
+from cleanup_orchestrator.core import actions, conditions
+from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionType
+from cleanup_orchestrator.core.deletion import Status
+from tests.support.cases import each_case
+from tests.unit.world import T0, deletion
+
+
+def test_every_type_has_its_entry_and_what_observes_it():
+    assert set(CONDITIONS) == set(ConditionType)
+    assert {*conditions._OBSERVERS, ConditionType.PLAN_COMPLETE} == set(ConditionType)
+
+
+@each_case("type_", ConditionType)
+def test_a_trouble_that_never_was_is_not_recorded(type_):
+    """A lock that is not complete is recorded at once, and so is one that is."""
+    after = actions.apply(deletion(), (), (conditions.fine(type_),), T0).deletion
+    assert bool(after.conditions) is CONDITIONS[type_].fine
+
+
+@pytest.mark.parametrize(
+    ("types", "reason", "expected"),
+    [
+        (("blocked", "on_hold", "approval", "stalled"), "lien", "stalled"),
+        (("blocked", "on_hold", "approval"), "lien", "approval"),
+        (("blocked", "on_hold"), "lien", "lien"),
+        (("blocked", "on_hold"), "brake", "brake"),
+        (("blocked", "on_hold"), "window", "blocked"),  # it ends by itself
+        (("on_hold",), "window", ""),
+        (("waiting", "forced", "waived", "drained"), "x", ""),
+        (("of a later release",), "lien", ""),
+    ],
+)
+def test_what_asks_for_a_person(types, reason, expected):
+    found = tuple(Condition(type_, True, reason, "why", T0) for type_ in types)
+    assert deletion(status=Status.DELETING, conditions=found).attention == expected
