@@ -30,7 +30,7 @@ MODULES = (
     "cleanup_orchestrator.service",
     "cleanup_orchestrator.store.database",
     "cleanup_orchestrator.store.orphans",
-    "cleanup_orchestrator.worker.sweep.keep_marks",
+    "cleanup_orchestrator.worker.sweep.exclusions",
     "cleanup_orchestrator.worker.worker",
 )
 

@@ -14,7 +14,7 @@ DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 ORDER = "cleanup_orchestrator/worker/sweep/order.py"
-SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
+EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 
 MUTATIONS = (
@@ -97,84 +97,84 @@ MUTATIONS = (
     ),
     Mutation(
         "A resource that has one of the selected tags is selected",
-        SELECTING,
+        EXCLUSIONS,
         "if missing := sorted(set(selection.tags) - tags):",
         "if not tags & set(selection.tags) and (missing := sorted(set(selection.tags))):",
         tests("worker/selecting"),
     ),
     Mutation(
         "A resource of an unknown age is old enough",
-        SELECTING,
+        EXCLUSIONS,
         "    if created is None:\n        return",
         "    if False:\n        return",
         tests("worker/selecting"),
     ),
     Mutation(
         "A part that was created at the given time is old enough",
-        SELECTING,
+        EXCLUSIONS,
         "return None if created < before else",
         "return None if created <= before else",
         tests("worker/selecting"),
     ),
     Mutation(
         "A whole that was changed at the given time has no part that is too young",
-        SELECTING,
+        EXCLUSIONS,
         "return None if changed_at < before else",
         "return None if changed_at <= before else",
         tests("worker/selecting"),
     ),
     Mutation(
         "A resource that was created at the given time is selected",
-        SELECTING,
+        EXCLUSIONS,
         "return None if created < selection.created_before else",
         "return None if created <= selection.created_before else",
         tests("worker/selecting"),
     ),
     Mutation(
         "A time with an offset is read as UTC",
-        SELECTING,
+        EXCLUSIONS,
         "found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found",
         "found = found.replace(tzinfo=None)",
         tests("worker/selecting"),
     ),
     Mutation(
         "A resource is deleted with a part that is too young",
-        SELECTING,
+        EXCLUSIONS,
         'return lack or younger.get(resource.id) or younger.get("")',
         'return lack or younger.get("")',
         tests("worker/selecting"),
     ),
     Mutation(
         "A resource is deleted with parts of an age that cannot be read",
-        SELECTING,
+        EXCLUSIONS,
         'found[""] = f"when its',
         'found["-"] = f"when its',
         tests("worker/selecting"),
     ),
     Mutation(
         "A part of an unknown age is old enough",
-        SELECTING,
+        EXCLUSIONS,
         '        return f"its service does not say when {said}, was created"',
         "        return None",
         tests("worker/selecting"),
     ),
     Mutation(
         "Parts that are no type may be of any age",
-        SELECTING,
+        EXCLUSIONS,
         " or _parts_lack(context, resource)",
         "",
         tests("worker/selecting"),
     ),
     Mutation(
         "A type that does not declare its parts has none",
-        SELECTING,
+        EXCLUSIONS,
         "    if type_.parts is None:",
         "    if False:",
         tests("worker/selecting"),
     ),
     Mutation(
         "A part that is new since the list is deleted with its whole",
-        SELECTING,
+        EXCLUSIONS,
         " or _parts_lack(context, current)",
         "",
         tests("worker/selecting"),
@@ -188,7 +188,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The tags of a list count if they are not shown right before the delete",
-        SELECTING,
+        EXCLUSIONS,
         "lack = _lacks(selection, _tags(type_, shown), created)",
         "lack = _lacks(selection, _tags(type_, shown) or _tags(type_, listed), created)",
         tests("worker/selecting"),

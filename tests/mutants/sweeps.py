@@ -8,16 +8,13 @@ VALUES = "cleanup_orchestrator/plugins/values.py"
 VERDICTS = "cleanup_orchestrator/plugins/verdicts.py"
 CALLS = "cleanup_orchestrator/worker/sweep/calls.py"
 EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
-PARTS = "cleanup_orchestrator/worker/sweep/parts.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 USES = "cleanup_orchestrator/worker/sweep/uses.py"
 ACCEPTED = "cleanup_orchestrator/worker/sweep/accepted.py"
 ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
-SELECTING = "cleanup_orchestrator/worker/sweep/selecting.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
-MARKS = "cleanup_orchestrator/worker/sweep/keep_marks.py"
 ADMIN = "cleanup_orchestrator/plugins/admin.py"
 ERRORS = "cleanup_orchestrator/errors.py"
 
@@ -387,7 +384,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Parts of other projects count as unplanned",
-        PARTS,
+        EXCLUSIONS,
         "own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
         "own = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
         tests("worker/selecting"),
@@ -497,21 +494,21 @@ MUTATIONS = (
     # ----------------------------------------------------------------------------------------------- the selection
     Mutation(
         "What was created at the very time of the selection is deleted",
-        SELECTING,
+        EXCLUSIONS,
         "return None if created < selection.created_before",
         "return None if created <= selection.created_before",
         tests("worker/selecting"),
     ),
     Mutation(
         "What does not say when it was created counts as old",
-        SELECTING,
+        EXCLUSIONS,
         '        return "its service does not say when it was created"\n',
         "        return None\n",
         tests("worker/selecting"),
     ),
     Mutation(
         "One tag of a selection is enough",
-        SELECTING,
+        EXCLUSIONS,
         "if missing := sorted(set(selection.tags) - tags):",
         "if (missing := sorted(set(selection.tags) - tags)) and len(missing) == len(selection.tags):",
         tests("worker/selecting"),
@@ -547,21 +544,21 @@ MUTATIONS = (
     ),
     Mutation(
         "What does not show its tags bears no keep mark",
-        MARKS,
+        EXCLUSIONS,
         'return f"it does not show its {type_.tags}, and may bear a keep mark"',
         "return None",
         tests("worker/keep_marks"),
     ),
     Mutation(
         "Keep tags are told apart by case",
-        MARKS,
+        EXCLUSIONS,
         "if tag.strip().casefold() in self.tags:",
         "if tag.strip() in self.tags:",
         tests("worker/keep_marks"),
     ),
     Mutation(
         "A keep property counts with any value",
-        MARKS,
+        EXCLUSIONS,
         "== wanted and only in (None, _folded(value)):",
         "== wanted:",
         tests("worker/keep_marks"),

@@ -134,7 +134,7 @@ SOURCES[f"{FOLDER}test_catalog_and_domain.py"] = (
 SOURCES[f"{FOLDER}test_purge_by_age.py"] = (
     "cleanup_orchestrator/plugins/dns/",
     "cleanup_orchestrator/plugins/network/",
-    "cleanup_orchestrator/worker/sweep/selecting.py",
+    "cleanup_orchestrator/worker/sweep/exclusions.py",
 )
 #: Which users there are, what they may do, and when they end.
 SOURCES[f"{FOLDER}test_janitor.py"] = (

@@ -31,7 +31,7 @@ from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.guard import WriteGuard
 from cleanup_orchestrator.worker.steps.base import StepRunner, TaskContext
 from cleanup_orchestrator.worker.sweep.context import OtherType, RelatedType, SweepContext
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

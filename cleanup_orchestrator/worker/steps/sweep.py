@@ -27,7 +27,7 @@ from cleanup_orchestrator.worker.sweep import accepted, cycles, listing, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep.accepted import History
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
 from cleanup_orchestrator.worker.sweep.needed import MOST, needed_by
 

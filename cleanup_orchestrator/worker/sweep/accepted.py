@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Leftover
 from cleanup_orchestrator.plugins.base import Resource, Verdict, pick
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.selecting import moment
+from cleanup_orchestrator.worker.sweep.exclusions import moment
 
 #: Failures of accepted deletes after which a resource no longer counts as being deleted.
 FAILURES = 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -3,18 +3,94 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import datetime
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from cleanup_orchestrator.plugins.base import Resource
+from oslo_config import cfg, types
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.selection import Selection
+from cleanup_orchestrator.plugins.base import ROW, Resource, ResourceType, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.calls import list_resources
-from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
-from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, KeepMarks
-from cleanup_orchestrator.worker.sweep.parts import own_parts, whole_id
-from cleanup_orchestrator.worker.sweep.selecting import unselected_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+    from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
+
+_EPOCH, _FIRST = datetime.datetime(1970, 1, 1), datetime.datetime(2000, 1, 1)
+
+#: Who may have set a mark, and how to clear it, for the report.
+SET_BY = (
+    "any member of the project may set one, and its service does not record who did; an admin can remove it, or the "
+    "operator can take it off the list ([protection] keep_tags, keep_properties)"
+)
+
+OPTS = {
+    "protection": [
+        cfg.ListOpt(
+            "keep_tags",
+            default=[],
+            mutable=True,
+            help="Tags that keep a resource: a resource with one of them is never deleted, and is reported as "
+            "protected. Upper and lower case make no difference. Any member of a project may set a tag: with each tag "
+            "in this list, the project's members can block its deletion, also a cascade that an operator requests.",
+        ),
+        cfg.ListOpt(
+            "keep_properties",
+            item_type=types.String(regex=r"^\s*[^=\s][^=]*(=.*)?$"),
+            default=[],
+            mutable=True,
+            help="Properties (metadata) that keep a resource in the same way: 'key', whatever its value, or "
+            "'key=value'. Members of the project can block its deletion with these, too, unless the service lets only "
+            "admins set the property (Glance: property_protection_file).",
+        ),
+    ]
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeepMarks:
+    """The configured keep marks, in lower case for comparison."""
+
+    tags: frozenset[str] = frozenset()
+    properties: tuple[tuple[str, str | None], ...] = ()  #: (key, value); ``None``: any value
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> KeepMarks:
+        """Read ``[protection]``."""
+        tags = frozenset(tag.strip().casefold() for tag in conf.protection.keep_tags if tag.strip())
+        pairs = (entry.partition("=") for entry in conf.protection.keep_properties if entry.strip())
+        return cls(tags, tuple((key.strip().casefold(), _folded(value) if eq else None) for key, eq, value in pairs))
+
+    def may_be_on(self, type_: ResourceType) -> bool:
+        """Return whether resources of a type can bear any of the marks."""
+        return bool((self.tags and type_.tags) or (self.properties and type_.properties))
+
+    def why(self, type_: ResourceType, row: Row) -> str | None:
+        """Return why a row is kept, with the name of the mark; ``None`` if it has none."""
+        if self.tags and type_.tags:
+            tags = pick(row, type_.tags)
+            if not isinstance(tags, list | tuple | set | frozenset):
+                return f"it does not show its {type_.tags}, and may bear a keep mark"
+            for tag in sorted(map(str, tags)):
+                if tag.strip().casefold() in self.tags:
+                    return f"its tag '{tag}' is a keep mark"
+        if self.properties and type_.properties:
+            properties = row if type_.properties == ROW else pick(row, type_.properties)
+            if not isinstance(properties, Mapping):
+                return f"it does not show its {type_.properties}, and may bear a keep mark"
+            for key, value in sorted(properties.items()):
+                for wanted, only in self.properties:
+                    if str(key).strip().casefold() == wanted and only in (None, _folded(value)):
+                        return f"its property '{key}={value}' is a keep mark"
+        return None
+
+
+def _folded(value: Any) -> str:
+    return str(value).strip().casefold()
+
 
 #: Returns why a resource must not be deleted; ``None`` if nothing forbids it.
 Forbids = Callable[[Resource], str | None]
@@ -112,3 +188,177 @@ def _marked(related: RelatedType, connection: Connection, marks: KeepMarks) -> l
     type_ = related.type
     resources = list_resources(type_, connection, related.project)
     return [(resource, why) for resource in resources if (why := marks.why(type_, resource.data))]
+
+
+def own_parts(related: RelatedType, connection: Connection) -> list[Resource]:
+    """Return the project's resources of a related type, without those that would not be deleted."""
+    type_, project = related.type, related.project
+    own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
+    return [resource for resource in own if not any(rule(resource, project) for rule in type_.keep)]
+
+
+def whole_id(part: Resource, attribute: str) -> str:
+    """Return the id of the whole that a part names; empty if it names none."""
+    return str(pick(part.data, attribute) or "") if attribute else ""
+
+
+def unselected_by(context: SweepContext) -> Forbids:
+    """Return a function that says why a resource is not selected.
+
+    A service deletes some resources together with another one. These go with it, whatever their types and their tags
+    are. But where the selection has an age, none of them may be younger, or of unknown age.
+
+    :raises Exception: a type of parts cannot be listed. What is returned raises it if parts that are no type cannot be
+    """
+    selection, type_ = context.selection, context.type
+    if not selection or type_.project_setting:
+        return lambda _resource: None
+    along = _goes_along(context)
+    if not context.type_selected:
+        return lambda _resource: f"its type is not selected{along}"
+    younger = _younger_parts(context)
+
+    def unselected(resource: Resource) -> str | None:
+        row = resource.data
+        tags, created = _tags(type_, row), created_at(type_, row)
+        lack = _lacks(selection, tags, created)
+        if lack and not tags.issuperset(selection.tags):
+            lack += along
+        return lack or younger.get(resource.id) or younger.get("") or _parts_lack(context, resource)
+
+    return unselected
+
+
+def _goes_along(context: SweepContext) -> str:
+    """Return with what resources are deleted although they are not selected, as text; empty: with nothing."""
+    own = context.name.rpartition(".")[0]
+    wholes = [
+        one.name
+        for one in context.related
+        if one.whole and context.selection.has_type(one.name.rpartition(".")[0] or own, one.type.name)
+    ]
+    return f": deleted only with its {' or '.join(wholes)}" if wholes else ""
+
+
+def changed(context: SweepContext, listed: Row, current: Resource) -> Verdict | None:
+    """Return a verdict on a resource that may not be selected any more, by the row read right before its delete.
+
+    Tags change: a row without them, or with ``null``, does not prove that the resource still has a tag. The time of
+    creation does not change: if the row does not show it, what the list showed counts. Parts may be new.
+
+    :raises Exception: the parts cannot be listed
+    """
+    selection, type_, shown = context.selection, context.type, current.data
+    if not selection.by_resource or type_.project_setting:
+        return None
+    created = created_at(type_, shown) or created_at(type_, listed)
+    lack = _lacks(selection, _tags(type_, shown), created) or _parts_lack(context, current)
+    if lack and selection.tags and pick(shown, type_.tags or "-") is None:
+        text = "right before its delete, its service does not show whether it still has the selected tags"
+        return Verdict(Reason.REFUSED, text)
+    return Verdict(Reason.NOT_SELECTED, lack) if lack else None
+
+
+def _lacks(selection: Selection, tags: frozenset[str], created: datetime.datetime | None) -> str | None:
+    """Return which criterion of single resources a resource does not meet; ``None``: it meets them."""
+    if missing := sorted(set(selection.tags) - tags):
+        return f"it does not have the tag '{missing[0]}'"
+    if selection.created_before is None:
+        return None
+    if created is None:
+        return "its service does not say when it was created"
+    return None if created < selection.created_before else f"it was created at {_time(created)}"
+
+
+def _tags(type_: ResourceType, row: Row) -> frozenset[str]:
+    """Return the tags that a row shows; none if the type has no tags."""
+    found = pick(row, type_.tags) if type_.tags else None
+    return frozenset(map(str, found)) if isinstance(found, list | tuple | set | frozenset) else frozenset()
+
+
+def _time(at: datetime.datetime) -> str:
+    return at.isoformat(timespec="seconds") + "Z"
+
+
+def created_at(type_: ResourceType, row: Row) -> datetime.datetime | None:
+    """Return when a resource was created: UTC, naive; ``None`` if its service does not say so in a known form."""
+    return moment(pick(row, type_.created)) if type_.created else None
+
+
+def moment(value: Any) -> datetime.datetime | None:
+    """Return a time of a service: text in ISO 8601, in UTC unless it says otherwise, or seconds since 1970.
+
+    Nothing in a cloud is older than ``_FIRST``. Some services write such a time for one that they do not know.
+    """
+    try:
+        if isinstance(value, str) and not value.isdigit():
+            found = datetime.datetime.fromisoformat(value.strip())
+        elif isinstance(value, datetime.datetime):
+            found = value
+        elif value and not isinstance(value, bool):
+            found = _EPOCH + datetime.timedelta(seconds=float(value))
+        else:
+            return None
+        found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        return found if found >= _FIRST else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _younger_parts(context: SweepContext) -> Mapping[str, str]:
+    """Return why wholes are not selected: the ID of each with a part that may be too young; empty: any may have it."""
+    before = context.selection.created_before
+    if before is None:
+        return {}
+    found: dict[str, str] = {}
+    for one in context.related:
+        if one.whole or one.type.project_setting:
+            continue
+        if one.type.token is not context.type.token:
+            found[""] = f"when its {one.name} was created cannot be read with the same token"
+            continue
+        for part in own_parts(one, context.connection):
+            if text := _too_young(f"{one.name} {part.id}", created_at(one.type, part.data), before):
+                found[whole_id(part, one.attribute)] = text
+    return found
+
+
+def _parts_lack(context: SweepContext, whole: Resource) -> str | None:
+    """Return which part of a resource, of those that are no types, may be too young; ``None``: none may.
+
+    :raises Exception: the parts cannot be listed
+    """
+    before, type_ = context.selection.created_before, context.type
+    if before is None:
+        return None
+    if type_.parts is None:
+        return "its plugin does not say whether younger parts would be deleted with it"
+    for parts in type_.parts:
+        changed_at = moment(pick(whole.data, parts.changed)) if parts.changed else None
+        for part in parts.of(context.connection, context.project, whole):
+            row = part if isinstance(part, Mapping) else {}
+            created = moment(pick(row, parts.created)) if parts.created else None
+            name = f"{parts.name} {row['id']}" if row.get("id") else parts.name
+            if text := _too_young(name, created, before, changed_at):
+                return text
+    return None
+
+
+def _too_young(
+    name: str,
+    created: datetime.datetime | None,
+    before: datetime.datetime,
+    changed_at: datetime.datetime | None = None,
+) -> str | None:
+    """Return that a part may be too young; ``None``: it is not.
+
+    :param name: of the part, with its ID
+    :param created: when it was created; ``None``: unknown
+    :param changed_at: when its whole was changed last, as far as each new part changes it
+    """
+    said = f"its {name}, which would be deleted with it"
+    if created is not None:
+        return None if created < before else f"{said}, was created at {_time(created)}"
+    if changed_at is None:
+        return f"its service does not say when {said}, was created"
+    return None if changed_at < before else f"{said}, may be as young as the last change at {_time(changed_at)}"

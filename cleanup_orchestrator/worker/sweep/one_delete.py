@@ -10,8 +10,7 @@ from cleanup_orchestrator.errors import Failure, Stopped, WriteRefused, classify
 from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
 from cleanup_orchestrator.worker.sweep.calls import act, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
-from cleanup_orchestrator.worker.sweep.selecting import changed
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -11,9 +11,8 @@ from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteR
 from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
 from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
 from cleanup_orchestrator.worker.sweep.listing import scan, unknown
-from cleanup_orchestrator.worker.sweep.selecting import changed
 
 #: Resources that are named in one message.
 _NAMED = 10

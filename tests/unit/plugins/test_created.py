@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.worker.sweep.selecting import moment
+from cleanup_orchestrator.worker.sweep.exclusions import moment
 
 #: By type, in the order of the names. Empty: its service does not show it, or it is a project setting.
 CREATED = {

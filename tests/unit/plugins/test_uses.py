@@ -21,7 +21,7 @@ from cleanup_orchestrator.plugins.base import Resource, ResourceType, Rest, Serv
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from tests.support.sweeps import before_delete, foreseen
 from tests.unit.answers import connection, project
 

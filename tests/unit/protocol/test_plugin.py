@@ -20,7 +20,7 @@ from cleanup_orchestrator.protocol.documents import (
     User,
 )
 from cleanup_orchestrator.protocol.plugin import service
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from tests.unit.protocol.vendor import BASE, PROJECT, WIDGET, Connection, Vendor, problem, response
 
 HTML = "<html><body>Welcome</body></html>"

@@ -20,7 +20,7 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, OnHold
 from cleanup_orchestrator.plugins import compute, conformance
 from cleanup_orchestrator.plugins.base import Service
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from tests.support import sweeps
 from tests.unit.answers import connection, project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step

@@ -10,9 +10,9 @@ from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ROW, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
-from cleanup_orchestrator.worker.sweep import keep_marks as marking
+from cleanup_orchestrator.worker.sweep import exclusions
 from cleanup_orchestrator.worker.sweep.context import RelatedType
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from tests.support import sweeps
 from tests.unit.worker.test_deleting import US, HttpError, Shelf, row
 
@@ -24,7 +24,7 @@ PLAIN = ResourceType("thing", list=lambda *_: (), delete=None)
 
 def configured(tags="", properties=""):
     conf = cfg.ConfigOpts()
-    conf.register_opts(marking.OPTS["protection"], group="protection")
+    conf.register_opts(exclusions.OPTS["protection"], group="protection")
     conf([])
     conf.set_override("keep_tags", tags.split(",") if tags else [], group="protection")
     conf.set_override("keep_properties", properties.split(",") if properties else [], group="protection")
@@ -78,7 +78,7 @@ def test_a_property_without_a_key_is_refused_when_it_is_read(tmp_path, bad):
     path = tmp_path / "c"
     path.write_text(f"[protection]\nkeep_properties = ok,{bad}\n")
     conf = cfg.ConfigOpts()
-    conf.register_opts(marking.OPTS["protection"], group="protection")
+    conf.register_opts(exclusions.OPTS["protection"], group="protection")
     conf([f"--config-file={path}"])
     with pytest.raises(cfg.ConfigFileValueError):
         KeepMarks.from_conf(conf)

@@ -10,8 +10,7 @@ from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins.base import Halt, Parts, ProjectDefinition, ResourceType, Run, Verdict, exceptions
 from cleanup_orchestrator.worker.sweep.context import RelatedType
-from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
-from cleanup_orchestrator.worker.sweep.selecting import moment
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks, moment
 from tests.support import sweeps
 from tests.support.cases import each_case
 
