@@ -817,21 +817,21 @@ MUTATIONS = (
     # -- what a result says of its leftovers
     Mutation(
         "A resource of another project is part of a cycle",
-        "cleanup_orchestrator/worker/sweep/cycles.py",
+        "cleanup_orchestrator/worker/sweep/order.py",
         'own = (b for b in leftover.blocked_by if b.get("owner") == project_id)',
         "own = (b for b in leftover.blocked_by)",
         tests("worker/cycles worker/order"),
     ),
     Mutation(
         "A cycle replaces what the service said",
-        "cleanup_orchestrator/worker/sweep/cycles.py",
+        "cleanup_orchestrator/worker/sweep/order.py",
         'full = "; ".join(filter(None, (one.message, said[one.id])))',
         "full = said[one.id]",
         tests("worker/cycles worker/order"),
     ),
     Mutation(
         "A cycle through many types reads the leftovers of all of them",
-        "cleanup_orchestrator/worker/sweep/cycles.py",
+        "cleanup_orchestrator/worker/sweep/order.py",
         "while pending and len(read) < MOST_TYPES:",
         "while pending:",
         tests("worker/cycles"),

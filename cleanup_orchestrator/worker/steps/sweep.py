@@ -23,13 +23,12 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext, named
-from cleanup_orchestrator.worker.sweep import accepted, cycles, listing, uses
+from cleanup_orchestrator.worker.sweep import accepted, listing, order, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep.accepted import History
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
-from cleanup_orchestrator.worker.sweep.needed import MOST, needed_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -158,7 +157,7 @@ class Sweep(DeletionRunner):
             history,
         )
         result = sweep_deleting.delete(sweep, how)
-        result = cycles.with_cycles(result, self.step.name, sweep.project.id, self._left_of)
+        result = order.with_cycles(result, self.step.name, sweep.project.id, self._left_of)
         if (
             forced or sweep.project.gone
         ):  # a leftover may be abandoned, or stay: then the report says all that is known of it
@@ -182,7 +181,7 @@ class Sweep(DeletionRunner):
                 known, ids = left.get(other.name, set()), self._ids_left(other)
                 left[other.name] = None if known is None or ids is None else known | ids
         rules = registry.needed_by(service, sweep.type, self.deletion.mode is Mode.EMPTY)
-        return needed_by(rules, sweep.connection, sweep.project, left)
+        return uses.needed_by(rules, sweep.connection, sweep.project, left)
 
     def _ids_left(self, other: Step) -> set[str] | None:
         """Return the ids of what another type has left, except for what was abandoned.
@@ -190,11 +189,11 @@ class Sweep(DeletionRunner):
         ``None``: it is not known, or too much.
         """
         # A list that is as long as "most_listed" may have been truncated.
-        most = min(MOST, self.worker.conf.worker.most_listed - 1)
+        most = min(uses.MOST_NEEDING, self.worker.conf.worker.most_listed - 1)
         if other.round != self.step.round or other.outcome is not Outcome.LEFTOVERS or other.remaining > most:
             return None
         rows = self.context.store.leftovers(
-            self.deletion.id, MOST + 1, region=other.region, service=other.service, type=other.type
+            self.deletion.id, uses.MOST_NEEDING + 1, region=other.region, service=other.service, type=other.type
         )
         if len(rows) != other.remaining:  # a new result of it was stored at this moment
             return None
@@ -326,7 +325,7 @@ class Sweep(DeletionRunner):
         """Return what is stored as left of a type of this region."""
         service, _, type_ = name.rpartition(".")
         rows = self.context.store.leftovers(
-            self.deletion.id, cycles.MOST, region=self.step.region, service=service, type=type_
+            self.deletion.id, order.MOST_IN_CYCLES, region=self.step.region, service=service, type=type_
         )
         return [row.leftover for row in rows]
 

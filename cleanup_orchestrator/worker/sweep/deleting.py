@@ -83,7 +83,7 @@ class DeleteOptions:
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
     stuck: Collection[str] = ()  #: ids that an ordinary delete has left: the type's ``force`` is used on these
     janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
-    needs: FindsNeeds = lambda: None  #: see ``worker.sweep.needed``
+    needs: FindsNeeds = lambda: None  #: see ``uses.needed_by``
     announced: Collection[str] = ()  #: ids whose intent an earlier attempt has written into the journal
     history: History = dataclasses.field(default_factory=History)  #: what is known of accepted deletes
 

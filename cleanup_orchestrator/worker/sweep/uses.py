@@ -1,4 +1,7 @@
-"""Finds out which resources of a sweep other projects use; see ``ResourceType.used_by`` and ``contains``."""
+"""Finds out what needs the resources of a sweep: other projects, and the leftovers of other types.
+
+See ``ResourceType.used_by``, ``contains`` and ``needed_by``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
@@ -14,15 +17,25 @@ from cleanup_orchestrator.plugins import endings
 from cleanup_orchestrator.plugins.base import (
     MOST_BLOCKERS,
     FindsUses,
+    NeededBy,
     OneByOne,
+    ProjectDefinition,
     Resource,
     Use,
     Verdict,
+    blocker,
     exceptions,
     in_catalog,
 )
 from cleanup_orchestrator.worker.sweep.calls import show
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
+from cleanup_orchestrator.worker.sweep.listing import FindsUsers
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Leftovers of one type that a rule is asked about at most: it may make a call for each.
+MOST_NEEDING = 200
 
 #: The reasons of verdicts that other projects, or the operator, decide. A plan names only these: what the project's own
 #: resources use is deleted before.
@@ -256,3 +269,37 @@ def _of_other(
         what = (other.name, type_, other.project.id, verdict.blocked_by, rest[id_], name)
         found[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
     return found
+
+
+def needed_by(
+    rules: Mapping[str, NeededBy],
+    connection: Connection,
+    project: ProjectDefinition,
+    left: Mapping[str, Collection[str] | None],
+) -> FindsUsers:
+    """Return a function that says which leftover needs a resource.
+
+    :param rules: the rules of the swept type, by the full name of the other type
+    :param left: the ids of the leftovers, by the full name of their type; ``None``: they are not known, so that each
+        resource counts as needed
+    :raises Exception: a rule failed: what is needed is not known
+    """
+    found = []
+    for name, ids in left.items():
+        if ids is None:
+            verdict = Verdict(Reason.IN_USE, f"{name} may need it: its leftovers are not known")
+            return lambda resources: {resource.id: verdict for resource in resources}
+        if ids:
+            found.append((name, rules[name](connection, project, ids)))
+
+    def user(resource: Resource) -> Verdict | None:
+        for name, needs in found:
+            if id_ := needs(resource):
+                text = f"{name} {id_} may need it, and is still there"
+                return Verdict(Reason.IN_USE, text, (blocker(name, id_, project.id),))
+        return None
+
+    def users(resources: Sequence[Resource]) -> dict[str, Verdict]:
+        return {resource.id: verdict for resource in resources if (verdict := user(resource))}
+
+    return users

@@ -9,7 +9,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.plugins.base import ProjectDefinition
 from cleanup_orchestrator.worker.steps.sweep import Sweep
-from cleanup_orchestrator.worker.sweep import cycles
+from cleanup_orchestrator.worker.sweep import order
 from tests.support import sweeps
 from tests.unit.worker.test_order import Strict, run
 from tests.unit.world import deletion, sweep_step
@@ -28,8 +28,8 @@ def test_a_long_way_through_many_types_is_not_read_to_its_end():
         return [blocked(int(type_.removeprefix("a.t")))]
 
     result = StepResult(Outcome.LEFTOVERS, leftovers=(blocked(0),))
-    assert cycles.with_cycles(result, "a.t0", "p", leftovers_of) == result
-    assert len(read) == cycles.MOST_TYPES - 1
+    assert order.with_cycles(result, "a.t0", "p", leftovers_of) == result
+    assert len(read) == order.MOST_TYPES - 1
 
 
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -41,7 +41,7 @@ def test_all_members_of_a_cycle_are_tried_and_what_stays_names_it():
     result = run(strict)
     assert sorted(set(strict.deletes)) == ["above", "below", "db", "free", "web"]
     assert sorted(strict.refusals) == ["db", "web"], "what is outside of the cycle is deleted in order"
-    told = cycles.with_cycles(result, NAME, "us", lambda name: [])
+    told = order.with_cycles(result, NAME, "us", lambda name: [])
     by_id = {one.id: one for one in told.leftovers}
     said = "it is part of a cycle: n-web -> n-db -> n-web; remove one of these references"
     assert by_id["web"].message.endswith(said)
@@ -79,7 +79,7 @@ def left(id_, *blockers, owner="us", name=None):
 def test_a_cycle_across_types_is_named(others, cycle):
     blocked = left("1", ("b.b", "2"))
     result = StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "in use", leftovers=(blocked,))
-    told = cycles.with_cycles(result, "a.a", "us", lambda name: others.get(name, []))
+    told = order.with_cycles(result, "a.a", "us", lambda name: others.get(name, []))
     wanted = f"in use; it is part of a cycle: {cycle}; remove one of these references" if cycle else "in use"
     assert told.leftovers[0].message == told.message == wanted
     assert dataclasses.replace(told.leftovers[0], message="in use") == blocked
@@ -89,7 +89,7 @@ def test_a_long_cycle_names_some_of_its_members():
     count = 30
     rows = tuple(left(str(n), ("a.a", str((n + 1) % count))) for n in range(count))
     result = StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "in use", leftovers=rows)
-    told = cycles.with_cycles(result, "a.a", "us", lambda name: [])
+    told = order.with_cycles(result, "a.a", "us", lambda name: [])
     assert "n-9 -> ... (20 more) -> n-0; remove" in told.leftovers[0].message
     assert all("it is part of a cycle" in one.message for one in told.leftovers)
 
