@@ -11,7 +11,6 @@ VERIFYING = "cleanup_orchestrator/core/verifying.py"
 PLANS = "cleanup_orchestrator/store/plans.py"
 RECORDS = "cleanup_orchestrator/store/records.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
-ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 ORDER = "cleanup_orchestrator/worker/sweep/order.py"
 EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
@@ -181,7 +180,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The selection is not compared right before the delete",
-        ONE_DELETE,
+        DELETING,
         "if verdict := changed(context, resource.data, current):",
         "if verdict := None:",
         tests("worker/selecting"),
@@ -210,15 +209,15 @@ MUTATIONS = (
     Mutation(
         "What a resource that stays refers to is deleted",
         DELETING,
-        "if needed := referred.needed(context, found, first.blocked):",
-        "if needed := {}:",
+        "    referred.leave_needed(context, items, excluded, forced)\n",
+        "",
         tests("worker/selecting"),
     ),
     Mutation(
         "What a resource in use refers to is deleted",
         ORDER,
-        "stay = {one.id: one for one in blocked}",
-        "stay = {one.id: one for one in blocked if one.reason is Reason.NOT_SELECTED}",
+        "stay = {one.id: one for one in excluded}",
+        "stay = {one.id: one for one in excluded if one.reason is Reason.NOT_SELECTED}",
         tests("worker/selecting"),
     ),
     Mutation(

@@ -11,8 +11,7 @@ EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 USES = "cleanup_orchestrator/worker/sweep/uses.py"
-ACCEPTED = "cleanup_orchestrator/worker/sweep/accepted.py"
-ONE_DELETE = "cleanup_orchestrator/worker/sweep/one_delete.py"
+ITEM = "cleanup_orchestrator/worker/sweep/item.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
 ADMIN = "cleanup_orchestrator/plugins/admin.py"
@@ -21,21 +20,21 @@ ERRORS = "cleanup_orchestrator/errors.py"
 MUTATIONS = (
     Mutation(
         "A sweep deletes what belongs to another project",
-        LISTING,
-        "if resource.owner != project.id:\n            if not (stray",
-        "if False:\n            if not (stray",
+        EXCLUSIONS,
+        "return resource.owner != project.id and not _stray(",
+        "return False and not _stray(",
         tests("worker/listing worker/deleting"),
     ),
     Mutation(
         "A sweep deletes what has no owner",
-        LISTING,
+        EXCLUSIONS,
         '        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"\n',
         '        return ""\n',
         tests("worker/listing worker/deleting"),
     ),
     Mutation(
         "A project's id that is spelt otherwise is another project",
-        LISTING,
+        EXCLUSIONS,
         "if _letters(resource.owner) == _letters(project.id):",
         "if False:",
         tests("worker/listing worker/deleting"),
@@ -43,41 +42,41 @@ MUTATIONS = (
     Mutation(
         "A resource that is listed and answers 404 counts as an accepted delete",
         DELETING,
-        "    if missing is None or not attempt.accepted.was_asked_before(resource.id):\n        return missing\n",
-        "    if missing is None:\n        return None\n",
-        tests("worker/accepted"),
+        "if item.state is State.MISSING and accepted.was_asked_before(item.id):",
+        "if item.state is State.MISSING:",
+        tests("worker/item"),
     ),
     Mutation(
         "A delete that failed twice counts as being deleted",
-        ACCEPTED,
+        ITEM,
         "if record is not None and record.failed >= FAILURES:",
         "if False:",
-        tests("worker/accepted"),
+        tests("worker/item"),
     ),
     Mutation(
         "A delete that takes too long counts as being deleted",
-        ACCEPTED,
+        ITEM,
         "        if since := self._too_long(resource, record):",
         "        if since := None:",
-        tests("worker/accepted"),
+        tests("worker/item"),
     ),
     Mutation(
         "A type is empty because its service says once that it lacks it, after its deletes",
         DELETING,
         "        if second.absent:",
         "        if False:",
-        tests("worker/accepted"),
+        tests("worker/item"),
     ),
     Mutation(
         "The owner is not compared right before the delete",
-        ONE_DELETE,
+        DELETING,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.id != resource.id:\n                owner =",
         tests("worker/one_delete worker/deleting"),
     ),
     Mutation(
         "A delete is made although another resource was shown",
-        ONE_DELETE,
+        DELETING,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.owner != project.id:\n                owner =",
         tests("worker/listing"),
@@ -121,30 +120,30 @@ MUTATIONS = (
     ),
     Mutation(
         "What became protected after the listing is deleted",
-        ONE_DELETE,
+        DELETING,
         "            if why := exclusions.protected(current):\n                return Verdict(Reason.PROTECTED, why)\n",
         "",
         tests("worker/one_delete worker/keep_marks worker/deleting"),
     ),
     Mutation(
         "What a rule protects is deleted",
-        LISTING,
-        "elif why := exclusions.protected(resource):",
-        "elif why := None:",
+        EXCLUSIONS,
+        "(Reason.PROTECTED, protected),",
+        "(Reason.PROTECTED, lambda _resource: None),",
         tests("worker/listing worker/keep_marks worker/deleting"),
     ),
     Mutation(
         "What a rule keeps is deleted",
-        LISTING,
-        "elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):",
-        "elif kept := None:",
+        EXCLUSIONS,
+        "(Reason.KEPT, kept),",
+        "(Reason.KEPT, lambda _resource: None),",
         tests("worker/listing worker/deleting"),
     ),
     Mutation(
         "What is not in the plan is deleted",
         LISTING,
-        "pending.append((resource, exclusions.unplanned(resource)))",
-        "pending.append((resource, None))",
+        "why = unplanned(item.resource)",
+        "why = None",
         tests("worker/listing core/plans"),
     ),
     Mutation(
@@ -164,7 +163,7 @@ MUTATIONS = (
     Mutation(
         "An inventory does not check whether other projects use a resource",
         LISTING,
-        "if verdict := users.get(resource.id):",
+        "if verdict := users.get(item.id):",
         "if verdict := None:",
         tests("core/plugin_liens"),
     ),
@@ -179,17 +178,15 @@ MUTATIONS = (
     Mutation(
         "A list that fails counts as empty in a delete",
         DELETING,
-        "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
-        "    except Exception as error:\n        return unknown(error)",
-        "        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)\n"
-        "    except Exception:\n        return StepResult(Outcome.CLEAR)",
+        "            item.forget_row()\n    except Exception as error:\n        return unknown(error)",
+        "            item.forget_row()\n    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/selecting"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
         DELETING,
-        "return unknown(error, found=count + len(first.blocked))",
-        "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in found.values()))",
+        "return unknown(error, found=count + first.blocked)",
+        "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in items.values()))",
         tests("worker/listing"),
     ),
     Mutation(
@@ -210,14 +207,14 @@ MUTATIONS = (
     ),
     Mutation(
         "A 403 of a delete counts as gone",
-        ONE_DELETE,
+        DELETING,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (403, 404, 410) and called in (type_.show, last):",
         tests("worker/one_delete worker/deleting"),
     ),
     Mutation(
         "A 404 of a breaker counts as gone",
-        ONE_DELETE,
+        DELETING,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (404, 410):",
         tests("worker/one_delete worker/deleting"),
@@ -246,22 +243,22 @@ MUTATIONS = (
     Mutation(
         "All of a long list is in memory",
         LISTING,
-        "if listing.deletable + len(listing.blocked) + len(pending) >= most:",
-        "if listing.deletable + len(listing.blocked) + len(pending) >= most * 1000:",
+        "if self.deletable + self.blocked + len(pending) >= most:",
+        "if self.deletable + self.blocked + len(pending) >= most * 1000:",
         tests("worker/long_lists"),
     ),
     Mutation(
         "Of a long list what lies beyond the part that was read counts as gone",
         DELETING,
-        "    if second.truncated:\n        known =",
-        "    if False:\n        known =",
+        "    if second.truncated:  # what",
+        "    if False:  # what",
         tests("worker/long_lists"),
     ),
     Mutation(
         "What its service did not know counts as progress in a long list",
         DELETING,
-        "attempt.tried - attempt.missing.keys() - attempt.refused.keys()",
-        "attempt.tried - attempt.refused.keys()",
+        "if item.state is State.ACCEPTED}",
+        "if item.state in (State.ACCEPTED, State.MISSING)}",
         tests("worker/long_lists"),
     ),
     Mutation(
@@ -276,14 +273,14 @@ MUTATIONS = (
     Mutation(
         "Deletes go on after a cancel",
         DELETING,
-        "            self.tried.discard(resource.id)\n            self._stop.append(error)\n            return\n",
-        "            self.tried.discard(resource.id)\n            return\n",
+        "            self._stop.append(error)\n            return\n",
+        "            return\n",
         tests("worker/deleting"),
     ),
     Mutation(
         "What other projects use is deleted all the same",
         DELETING,
-        "return [resource for resource in chunk if resource.id not in used]",
+        "return [item for item in chunk if item.id not in used]",
         "return chunk",
         tests("worker/uses"),
     ),
@@ -304,8 +301,8 @@ MUTATIONS = (
     Mutation(
         "What waits for a used resource waits for ever",
         DELETING,
-        "for id_ in used.keys() & self._answered.keys():",
-        "for id_ in ():",
+        "                if item.tried is not None:\n                    item.tried.set()\n",
+        "",
         tests("worker/uses"),
     ),
     Mutation(
@@ -325,12 +322,12 @@ MUTATIONS = (
     Mutation(
         "What is about to be deleted is written down afterwards",
         DELETING,
-        "                self.options.record_intent(chunk)\n"
-        "            self.announced.update(resource.id for resource in chunk)\n"
+        "                self.options.record_intent([item.resource for item in chunk])\n"
+        "            for item in chunk:\n                item.announced = True\n"
         "            deletes = begin(functools.partial(self._delete, asked), chunk)\n",
         "                pass\n"
         "            deletes = begin(functools.partial(self._delete, asked), chunk)\n"
-        "            self.options.record_intent(chunk)\n",
+        "            self.options.record_intent([item.resource for item in chunk])\n",
         tests("worker/deleting"),
     ),
     Mutation(
@@ -349,7 +346,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Force is used where an ordinary delete was not tried",
-        ONE_DELETE,
+        DELETING,
         "last = type_.force if forced and type_.force is not None else type_.delete",
         "last = type_.force if type_.force is not None else type_.delete",
         tests("worker/one_delete worker/deleting"),
@@ -357,8 +354,8 @@ MUTATIONS = (
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
         DELETING,
-        "    if type_.deleted_with:\n        attempt.tried.update(found)\n    else:",
-        "    if False:\n        attempt.tried.update(found)\n    else:",
+        "    if type_.deleted_with:\n        for item",
+        "    if False:\n        for item",
         tests("worker/deleting"),
     ),
     Mutation(
@@ -523,10 +520,10 @@ MUTATIONS = (
     # ---------------------------------------------------------------------------------------------------- keep marks
     Mutation(
         "A delete whose row is written again and again is never stuck",
-        "cleanup_orchestrator/worker/sweep/accepted.py",
+        ITEM,
         "return seen if seen is not None and now - seen >= 2 * self._patience else None",
         "return None",
-        tests("worker/accepted"),
+        tests("worker/item"),
     ),
     Mutation(
         "A stack is deleted with a server that has a keep mark",
@@ -594,7 +591,7 @@ MUTATIONS = (
     ),
     Mutation(
         "What acts on what users wrote is deleted with an admin's token",
-        ONE_DELETE,
+        DELETING,
         "            deleting = janitor()  # before",
         "            janitor()  # before",
         tests("worker/one_delete worker/deleting"),

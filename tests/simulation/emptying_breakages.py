@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.guard import HoldName
 from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.worker.sweep import exclusions, one_delete, stopping
+from cleanup_orchestrator.worker.sweep import deleting, exclusions, stopping
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import Deed, Plan, plan
 from tests.simulation.setting import Patch
@@ -61,7 +61,7 @@ def _selection_is_forgotten() -> Iterator[Patch]:
 
 
 def _tags_are_not_read_again() -> Iterator[Patch]:
-    yield one_delete, "changed", lambda *_: None
+    yield deleting, "changed", lambda *_: None
 
 
 def _tags_are_not_read_again_before_a_stop() -> Iterator[Patch]:

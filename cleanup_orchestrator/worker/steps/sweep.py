@@ -23,11 +23,11 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.steps.context import DeletionRunner, StepContext, named
-from cleanup_orchestrator.worker.sweep import accepted, listing, order, uses
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
-from cleanup_orchestrator.worker.sweep.accepted import History
+from cleanup_orchestrator.worker.sweep import listing, order, uses
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
+from cleanup_orchestrator.worker.sweep.item import MOST_RECORDS, History
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class Sweep(DeletionRunner):
             self._announced = frozenset(one.id for one in tried)
             deleting = {one.id: True for one in tried if _is_going(one)}
             if step.reason in _GOING:  # the delete of some may have been requested by others
-                others = self._left(accepted.MOST, reasons=_GOING, announced=False)
+                others = self._left(MOST_RECORDS, reasons=_GOING, announced=False)
                 deleting.update((one.id, False) for one in others if _is_going(one))
         return History(
             store.deletes(step.id), deleting, step.finished_at, step.started_at, float(options.deleting_patience)

@@ -1,7 +1,7 @@
 """Deletes a project's resources of one type: list, check owner, delete, list.
 
 No single answer is trusted. Each listed object must carry the project's id. It is read again right before its delete if
-its service can show it. It counts as deleted only when the second listing does not have it any more.
+its service can show it. It counts as deleted only when the second listing no longer has it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,40 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cleanup_orchestrator.core import references
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import UNKNOWN_TO_SERVICE, Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, OnHold, Stopped, WriteRefused, classify
-from cleanup_orchestrator.plugins.base import Resource, Verdict
+from cleanup_orchestrator.errors import (
+    BadAnswer,
+    CleanupError,
+    Failure,
+    NoJanitor,
+    OnHold,
+    Stopped,
+    WriteRefused,
+    classify,
+)
+from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
 from cleanup_orchestrator.worker.sweep import uses
-from cleanup_orchestrator.worker.sweep.accepted import Accepted, History
-from cleanup_orchestrator.worker.sweep.calls import describe
+from cleanup_orchestrator.worker.sweep.calls import act, describe, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
+from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, State, remedy_of
 from cleanup_orchestrator.worker.sweep.listing import (
     CHUNK,
     FindsUsers,
     Listing,
     incomplete,
     informational,
-    remedy_of,
     result_of,
-    scan,
     unknown,
 )
-from cleanup_orchestrator.worker.sweep.one_delete import Janitor, Missing, delete_one
-from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, waiting, with_cycle_members
+from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, leave_followers, with_cycle_members
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+#: Returns a connection with the janitor's token for the project; raises ``NoJanitor`` when there is none.
+Janitor: TypeAlias = "Callable[[], Connection]"
 
 #: Receives the resources that are about to be deleted, before the first call. Writes the intent into the journal.
 RecordIntent = Callable[[Sequence[Resource]], None]
@@ -60,8 +69,11 @@ FindsNeeds: TypeAlias = Callable[[], FindsUsers | None]
 #: Seconds after which the uses of a resource are read once more: the deletes before it took long.
 FRESH = 5.0
 
-#: Why a resource is left that was not tried.
-_QUEUED = "it is queued"
+#: The verdict on what is listed although its service has accepted its delete.
+_ACCEPTED = Verdict(Reason.DELETING, "the delete was accepted")
+
+#: The verdict on what only the second listing has.
+_CREATED = Verdict(Reason.PRESENT, "it was created meanwhile")
 
 
 def no_janitor() -> Connection:
@@ -98,88 +110,68 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     truncated as well, does not contain counts as deleted only if its service accepted the delete. A service that lists
     resources that it does not know makes no progress in this way.
     """
-    type_ = context.type
-    #: What the first listing found deletable, by id, as it is reported if it is not tried.
-    found: dict[str, Leftover] = {}
-    batch: list[Resource] = []
-    going: dict[str, Verdict] = {}
+    type_, forced = context.type, options.stuck
+    items: dict[str, Item] = {}  # what the first listing found deletable, by id
+    excluded: list[Leftover] = []
+    batch: list[Item] = []  # what this sweep tries: only these keep their rows
     referred, accepted = References(context), Accepted(context, options.history)
     chance = random.Random(options.attempt)  # noqa: S311
-
-    def collect(resource: Resource) -> None:
-        announced, size = resource.id in options.announced, type_.size_of(resource.data)
-        found[resource.id] = Leftover(
-            resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced, size=size
-        )
-        referred.add(resource)
-        accepted.count_failure(resource)
-        if (verdict := _going(context, resource)) and resource.id not in options.stuck:
-            verdict = accepted.judged(resource, verdict)
-            going[resource.id] = dataclasses.replace(verdict, remedy=remedy_of(context, resource, verdict))
-        elif len(batch) < MOST_DELETED:
-            batch.append(resource)
-        elif options.attempt > 1 and (place := chance.randrange(len(found))) < MOST_DELETED:
-            batch[place] = resource  # reservoir sampling: each resource is equally likely to be in the batch
-
     try:
-        exclusions = Exclusions.of(context)
-        needs = options.needs()
-        first = scan(context, exclusions, collect, find_users=needs, note_blocked=referred.add)
+        first = Listing(context, Exclusions.of(context), options.needs(), options.announced)
+        for item in first.items():
+            if item.state is State.KEPT:
+                continue
+            referred.add(item.resource)
+            if item.state is State.EXCLUDED:
+                excluded.append(item.leftover(remedy_of(context, item.resource, item.verdict)))
+                continue
+            items[item.id] = item
+            accepted.count_failure(item.resource)
+            if (verdict := _going(context, item.resource)) and item.id not in forced:
+                verdict = accepted.judged(item.resource, verdict)
+                item.leave(dataclasses.replace(verdict, remedy=remedy_of(context, item.resource, verdict)))
+            elif len(batch) < MOST_DELETED:
+                batch.append(item)
+                continue
+            elif options.attempt > 1 and (place := chance.randrange(len(items))) < MOST_DELETED:
+                batch[place], item = item, batch[place]  # reservoir sampling: each is equally likely to be in the batch
+            item.forget_row()
     except Exception as error:
         return unknown(error)
-    if not found or type_.delete is None:
-        return _nothing_to_delete(context, first, found.values(), options.announced)
-    order = referred.order(found)
-    if order.levels and going:
-        moving = [id_ for id_, verdict in going.items() if verdict.reason is Reason.DELETING]
-        behind = waiting(context, order, moving, found)
-        going.update((id_, why) for id_, why in behind.items() if id_ not in options.stuck and id_ not in going)
-    if needed := referred.needed(context, found, first.blocked):
-        going.update((id_, verdict) for id_, verdict in needed.items() if id_ not in options.stuck)
-    if going:
-        batch = [resource for resource in batch if resource.id not in going]
-    if len(going) == len(found):  # a poll: one listing is enough
-        said = [
-            dataclasses.replace(
-                found[id_], reason=why.reason, message=why.message, blocked_by=why.blocked_by, remedy=why.remedy
-            )
-            for id_, why in going.items()
-        ]
-        result = _without_deletes(context, first, said, options.announced)
-        return dataclasses.replace(result, deletes=accepted.left(said))
-    if options.attempt > 1:
-        chance.shuffle(batch)
+    if type_.delete is None:
+        for item in items.values():
+            item.leave(Verdict(Reason.REFUSED, "the API offers no delete for it"))
+    if not items or type_.delete is None:
+        return _without_deletes(context, first, [*excluded, *(item.leftover() for item in items.values())])
+    order = referred.order(items)
     if order.levels:
-        tried = {resource.id for resource in batch}
-        batch = arranged(order, batch, [id_ for id_ in found if id_ not in tried and id_ not in going])
-    attempt, on_hold = _Attempt(context, exclusions, options, needs, order, accepted), ""
-    attempt.tried.update(going)
-    attempt.refused.update(going)
+        leave_followers(context, order, items, forced)
+    referred.leave_needed(context, items, excluded, forced)
+    if all(item.state is State.LEFT for item in items.values()):  # a poll: one listing is enough
+        # The first leftover of a reason speaks for all: one that is being deleted, and not one that waits for it.
+        left = [item.leftover() for item in sorted(items.values(), key=lambda item: bool(item.verdict.blocked_by))]
+        result = _without_deletes(context, first, [*excluded, *left])
+        return dataclasses.replace(result, deletes=accepted.left(left))
+    tried = [item for item in batch if item.state is State.NEW]
+    if options.attempt > 1:
+        chance.shuffle(tried)
+    if order.levels:
+        tried = arranged(order, tried, items)
+    attempt, on_hold = _Attempt(first, options, order, accepted, items), ""
     if type_.deleted_with:
-        attempt.tried.update(found)
+        for item in items.values():
+            if item.state is State.NEW:
+                item.leave(Verdict(Reason.IN_USE, f"is deleted with its {' or '.join(type_.deleted_with)}"))
     else:
         try:
-            attempt.delete_all(batch)
+            attempt.delete_all(tried)
         except OnHold as error:  # the second listing shows what was deleted until then
             on_hold = classify(error).message
         except (Stopped, WriteRefused) as error:
             return unknown(error)
-    batch.clear()
-    return _list_again(attempt, first, found, on_hold)
-
-
-def _announce(leftovers: Iterable[Leftover], announced: Collection[str]) -> list[Leftover]:
-    """Return leftovers that are not tried, each with whether its intent is in the journal."""
-    return [dataclasses.replace(one, announced=True) if one.id in announced else one for one in leftovers]
-
-
-def _nothing_to_delete(
-    context: SweepContext, first: Listing, found: Iterable[Leftover], announced: Collection[str]
-) -> StepResult:
-    """Return the result of a sweep that may not delete anything."""
-    text = "the API offers no delete for it"
-    said = (dataclasses.replace(one, reason=Reason.REFUSED, message=text) for one in found)
-    return _without_deletes(context, first, said, announced)
+    for item in batch:
+        item.forget_row()
+    return _list_again(attempt, on_hold)
 
 
 def _going(context: SweepContext, resource: Resource) -> Verdict | None:
@@ -189,11 +181,9 @@ def _going(context: SweepContext, resource: Resource) -> Verdict | None:
     return Verdict(Reason.DELETING, why) if why else None
 
 
-def _without_deletes(
-    context: SweepContext, first: Listing, left: Iterable[Leftover], announced: Collection[str]
-) -> StepResult:
+def _without_deletes(context: SweepContext, first: Listing, left: Sequence[Leftover]) -> StepResult:
     """Return the result of a sweep that makes no delete call."""
-    result = result_of(first, _announce([*first.blocked, *left], announced))
+    result = result_of(first, left)
     if first.truncated:
         result = incomplete(context, result)
     return informational(result) if context.type.informational else result
@@ -214,31 +204,23 @@ def _call_here(call: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable
 
 
 class _Attempt:
-    """The delete calls of one sweep, and what became of them."""
+    """The delete calls of one sweep. Each sets the state of its item."""
 
     def __init__(
         self,
-        context: SweepContext,
-        exclusions: Exclusions,
+        first: Listing,
         options: DeleteOptions,
-        needs: FindsUsers | None,
         order: references.Order,
         accepted: Accepted,
+        items: dict[str, Item],
     ) -> None:
-        self.accepted = accepted
-        self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
-        self.tried: set[str] = set()  #: ids
-        self.announced: set[str] = set(options.announced)  #: ids whose intent is in the journal
-        self.missing: dict[str, Verdict] = {}  #: by id, of what the service did not know when the delete was made
-        self.refused: dict[str, Verdict] = {}  #: by id
-        self.order = order
-        self._moving: dict[str, str] = {}  #: name by id of what is still there, as its service is deleting it
-        self._answered: dict[str, threading.Event] = {}  #: by id of what refers to others: set once it was tried
+        self.first, self.context, self.options = first, first.context, options
+        self.order, self.accepted, self.items = order, accepted, items
         self.slow_down: Verdict | None = None  #: a call got no permit in time: no further delete begins
         self._stop: list[CleanupError] = []
         self._until = math.inf  #: monotonic time after which no further delete begins
 
-    def delete_all(self, resources: Sequence[Resource]) -> None:
+    def delete_all(self, items: Sequence[Item]) -> None:
         """Delete the resources, and note the outcome of each.
 
         :raises Stopped: the deletion was cancelled, or the lease was lost
@@ -247,32 +229,33 @@ class _Attempt:
         """
         self._until = time.monotonic() + self.options.seconds
         if self.order.levels:
-            batch = {resource.id for resource in resources}
-            referrers = (self.order.referrers.get(resource.id, frozenset()) for resource in resources)
-            self._answered = {id_: threading.Event() for id_ in batch & frozenset().union(*referrers)}
-        threads = min(self.options.parallel, len(resources))
+            referrers = (self.order.referrers.get(item.id, frozenset()) for item in items)
+            for id_ in {item.id for item in items} & frozenset().union(*referrers):
+                self.items[id_].tried = threading.Event()
+        threads = min(self.options.parallel, len(items))
         if threads > 1:
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-                self._delete_chunks(resources, lambda call, each: [pool.submit(call, one) for one in each])
+                self._delete_chunks(items, lambda call, each: [pool.submit(call, one) for one in each])
         else:
-            self._delete_chunks(resources, _call_here)
+            self._delete_chunks(items, _call_here)
         if self._stop:
             raise self._stop[0]
 
-    def _delete_chunks(self, resources: Sequence[Resource], begin: _Begin) -> None:
-        """Refuse what is used of each chunk, record the intent of the others, then begin their deletes.
+    def _delete_chunks(self, items: Sequence[Item], begin: _Begin) -> None:
+        """Leave what is used of each chunk, record the intent of the others, then begin their deletes.
 
         A chunk begins while the deletes of the one before end, so that no thread waits for the slowest of a chunk.
         """
         before: Iterable[Future[None]] = ()
-        for start in range(0, len(resources), CHUNK):
+        for start in range(0, len(items), CHUNK):
             if self._is_over():
                 break
             asked = time.monotonic()
-            chunk = self._without_used(resources[start : start + CHUNK], begin)
+            chunk = self._without_used(items[start : start + CHUNK], begin)
             if chunk:
-                self.options.record_intent(chunk)
-            self.announced.update(resource.id for resource in chunk)
+                self.options.record_intent([item.resource for item in chunk])
+            for item in chunk:
+                item.announced = True
             deletes = begin(functools.partial(self._delete, asked), chunk)
             for each in before:
                 each.result()
@@ -280,8 +263,8 @@ class _Attempt:
         for each in before:
             each.result()
 
-    def _without_used(self, chunk: Sequence[Resource], begin: _Begin = _call_here) -> Sequence[Resource]:
-        """Return a chunk without what others use, which counts as tried and refused.
+    def _without_used(self, chunk: Sequence[Item], begin: _Begin = _call_here) -> Sequence[Item]:
+        """Leave what others use of a chunk, and return the rest.
 
         What is deleted although others use it, as an admin decided, is recorded.
 
@@ -291,26 +274,26 @@ class _Attempt:
         if not self.context.type.used_by and self.context.type.contains is None:
             return chunk
         overruled: uses.Overruled = {}
-        forced = self.options.stuck if self.context.type.force_keeps_contents else ()
         used = uses.before_delete(
             self.context,
-            chunk,
+            [item.resource for item in chunk],
             lambda call, parts: [future.result() for future in begin(call, parts)],
             overruled,
-            contents_stay=forced,
+            contents_stay=self.options.stuck if self.context.type.force_keeps_contents else (),
         )
-        self.refused.update(used)
-        self.tried.update(used)
-        for id_ in used.keys() & self._answered.keys():
-            self._answered[id_].set()
-        if harmed := [(resource, overruled[resource.id]) for resource in chunk if resource.id in overruled]:
+        for item in chunk:
+            if verdict := used.get(item.id):
+                item.leave(verdict)
+                if item.tried is not None:
+                    item.tried.set()
+        if harmed := [(item.resource, overruled[item.id]) for item in chunk if item.id in overruled]:
             self.options.record_harm(harmed)
-        return [resource for resource in chunk if resource.id not in used]
+        return [item for item in chunk if item.id not in used]
 
     def _is_over(self) -> bool:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
 
-    def _delete(self, asked: float, resource: Resource) -> None:
+    def _delete(self, asked: float, item: Item) -> None:
         """Delete one resource once what refers to it was tried, unless the sweep is over, and note the outcome.
 
         Runs in several threads. What refers to a resource is before it in the queue, so that the threads do not wait
@@ -318,100 +301,99 @@ class _Attempt:
 
         :param asked: monotonic time at which its uses were read
         """
+        referrers = [self.items[id_] for id_ in self.order.referrers.get(item.id, ())]
         try:
-            for referrer in self.order.referrers.get(resource.id, ()):
-                if referrer in self._answered:
-                    self._answered[referrer].wait()
-            self._delete_now(asked, resource)
+            for referrer in referrers:
+                if referrer.tried is not None:
+                    referrer.tried.wait()
+            self._delete_now(asked, item, next((one for one in referrers if one.moving), None))
         finally:
-            if resource.id in self._answered:
-                self._answered[resource.id].set()
+            if item.tried is not None:
+                item.tried.set()
 
-    def _delete_now(self, asked: float, resource: Resource) -> None:
-        """Delete one resource, unless the sweep is over, and note the outcome."""
+    def _delete_now(self, asked: float, item: Item, moving: Item | None) -> None:
+        """Delete one resource, unless the sweep is over, and note the outcome.
+
+        :param moving: what refers to it and is being deleted
+        """
         if self._is_over():
             return
-        self.tried.add(resource.id)
-        forced = resource.id in self.options.stuck
-        moving = next((id_ for id_ in self.order.referrers.get(resource.id, ()) if id_ in self._moving), None)
+        forced = item.id in self.options.stuck
         if moving is not None and not forced:
-            self.refused[resource.id] = follows(self.context, moving, self._moving[moving])
-            self._moving[resource.id] = resource.name
+            item.leave(follows(self.context, moving))
+            item.moving = True
             return
         try:
-            if time.monotonic() - asked > FRESH and not self._without_used([resource]):
+            if time.monotonic() - asked > FRESH and not self._without_used([item]):
                 return
-            verdict = delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
+            verdict = delete_one(self.context, self.first.exclusions, item.resource, forced, self.options.janitor)
         except (Stopped, WriteRefused) as error:
-            self.tried.discard(resource.id)
             self._stop.append(error)
             return
         if verdict is None or verdict.accepted:
-            self.accepted.count(resource.id)
-        asynchronous = self.context.type.deleting is not None and not self.accepted.failed(resource.id)
-        if verdict is not None:
-            verdict = self.accepted.judged(resource, verdict)
-        if (verdict is None and asynchronous) or (verdict is not None and verdict.reason is Reason.DELETING):
-            self._moving[resource.id] = resource.name
-        if isinstance(verdict, Missing):
-            self.missing[resource.id] = verdict
-        elif verdict is not None:
-            self.refused[resource.id] = verdict
-            if verdict.reason is Reason.RATE_LIMITED:
-                self.slow_down = verdict
+            self.accepted.count(item.id)
+        if verdict is None:
+            item.leave(_ACCEPTED, State.ACCEPTED)
+            item.moving = self.context.type.deleting is not None and not self.accepted.failed(item.id)
+            return
+        verdict = self.accepted.judged(item.resource, verdict)
+        item.leave(verdict, State.MISSING if isinstance(verdict, Missing) else State.LEFT)
+        item.moving = verdict.reason is Reason.DELETING
+        if verdict.reason is Reason.RATE_LIMITED:
+            self.slow_down = verdict
 
 
-def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], on_hold: str) -> StepResult:
+def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
     """List again after the deletes and return the result of the sweep.
 
-    :param found: what the first listing found deletable, by id. What the second listing has is removed from it, so that
-        a long list is not in memory several times
+    What the second listing has is removed from the items, so that a long list is not in memory several times.
+
     :param on_hold: why the deletes ended early, if a hold ended them
     """
-    context, type_ = attempt.context, attempt.context.type
-    count = len(found)
-    part = len(attempt.tried) < count
-    accepted = Verdict(
-        Reason.IN_USE if type_.deleted_with else Reason.DELETING,
-        f"is deleted with its {' or '.join(type_.deleted_with)}" if type_.deleted_with else "the delete was accepted",
-    )
-    untried = Verdict(Reason.QUEUED, _QUEUED) if part else Verdict(Reason.PRESENT, "it was created meanwhile")
+    context, first, items, accepted = attempt.context, attempt.first, attempt.items, attempt.accepted
+    type_, count = context.type, len(items)
+    part = any(item.state is State.NEW for item in items.values())
+    excluded: list[Leftover] = []
     there: list[Leftover] = []
-
-    def still_there(resource: Resource) -> None:
-        before = found.pop(resource.id, None)
-        verdict = attempt.refused.get(resource.id)
-        if verdict is None and resource.id in attempt.tried:
-            verdict = attempt.accepted.judged(resource, _unanswered(attempt, resource) or accepted)
-        verdict = verdict or untried
-        announced, size = resource.id in attempt.announced, type_.size_of(resource.data)
-        same = before is not None and (before.name, before.announced, before.size) == (resource.name, announced, size)
-        if part and verdict is untried and before and same and not type_.informational:
-            there.append(before)
-            return
-        said = describe(type_, context.project, resource) if type_.informational else verdict.message
-        of_verdict = (verdict.reason, said, verdict.blocked_by)
-        remedy = remedy_of(context, resource, verdict)
-        there.append(Leftover(resource.id, resource.name, *of_verdict, announced=announced, size=size, remedy=remedy))
-
+    refused: set[str] = set()
+    second = Listing(context, first.exclusions, first.find_users, first.announced, items)
     try:
-        second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)
+        for item in second.items():
+            is_new = items.pop(item.id, None) is None
+            if item.state is State.KEPT:
+                continue
+            if item.state in (State.ACCEPTED, State.MISSING):
+                if item.state is State.MISSING and accepted.was_asked_before(item.id):  # the list may lag behind
+                    item.verdict = Verdict(Reason.DELETING, f"the delete was accepted; {item.verdict.message}")
+                item.verdict = accepted.judged(item.resource, item.verdict)
+            elif item.state is State.NEW and is_new and not part:
+                item.verdict = _CREATED
+            elif item.state is State.LEFT:
+                refused.add(item.id)
+            leftover = item.leftover(remedy_of(context, item.resource, item.verdict))
+            if item.state is State.EXCLUDED:
+                excluded.append(leftover)
+                continue
+            if type_.informational:
+                leftover = dataclasses.replace(leftover, message=describe(type_, context.project, item.resource))
+            there.append(leftover)
         if second.absent:
             raise BadAnswer("its service said that it lacks the type, after it had listed it")
     except Exception as error:
-        return unknown(error, found=count + len(first.blocked))
+        return unknown(error, found=count + first.blocked)
     if attempt.order.cycles:
-        there = with_cycle_members(context, attempt.order, there, attempt.refused)
-    left = [*_announce(second.blocked, attempt.announced), *there]
-    for id_ in (*(one.id for one in second.blocked), *second.kept_watched):
-        found.pop(id_, None)
-    known: Collection[str] = found  # ids whose absence from the second listing means that they are gone
-    if second.truncated:
-        known = () if type_.deleted_with else attempt.tried - attempt.missing.keys() - attempt.refused.keys()
-    gone = tuple((id_, one.name) for id_, one in found.items() if id_ in known)
-    unplanned = second.in_use_unplanned
-    result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept, in_use_unplanned=unplanned)
-    result = dataclasses.replace(result, deletes=attempt.accepted.left(left))
+        there = with_cycle_members(context, attempt.order, there, refused)
+    left = [*excluded, *there]
+    if second.truncated:  # what was not read is gone only if its service accepted the delete
+        items = {id_: item for id_, item in items.items() if item.state is State.ACCEPTED}
+    gone = tuple((id_, item.name) for id_, item in items.items())
+    result = dataclasses.replace(
+        result_of(first, left),
+        deleted=gone,
+        kept=second.kept,
+        in_use_unplanned=second.in_use_unplanned,
+        deletes=accepted.left(left),
+    )
     if second.truncated:
         result = incomplete(context, result)
     if on_hold and left:
@@ -427,12 +409,84 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     return result
 
 
-def _unanswered(attempt: _Attempt, resource: Resource) -> Verdict | None:
-    """Return the verdict on a listed resource that its service did not know when its delete was made, if it is one.
+class Missing(Verdict):
+    """Verdict on a resource that its service does not know when its delete is made.
 
-    A list may lag behind a delete that was accepted before. Without one, the resource is there, and no call reaches it.
+    It is a leftover's only if the second listing has the resource: a 404 does not prove that it is gone.
     """
-    missing = attempt.missing.get(resource.id)
-    if missing is None or not attempt.accepted.was_asked_before(resource.id):
-        return missing
-    return Verdict(Reason.DELETING, f"the delete was accepted; {missing.message}")
+
+
+def delete_one(
+    context: SweepContext, exclusions: Exclusions, resource: Resource, forced: bool, janitor: Janitor
+) -> Verdict | None:
+    """Delete one resource; return why not.
+
+    :returns: ``None``: the delete was accepted; a :class:`Missing`: its service does not know it
+    :raises Stopped: the guard withholds the write
+    :raises WriteRefused: the guard refuses the write
+    """
+    type_, connection, project = context.type, context.connection, context.project
+    called: Action | None = type_.show
+    last = type_.force if forced and type_.force is not None else type_.delete
+    prepare = () if last is type_.force else type_.prepare
+    assert last is not None
+    current = resource
+    try:
+        if type_.show is not None:
+            current = show(type_, connection, project, resource)
+            if current.id != resource.id or current.owner != project.id:
+                owner = "another project" if current.owner else "no project"
+                return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: not deleted")
+            # It may have been shared, marked, or taken into use by its service, since it was listed.
+            if why := exclusions.protected(current):
+                return Verdict(Reason.PROTECTED, why)
+        called = None
+        if verdict := changed(context, resource.data, current):
+            return verdict
+        deleting = connection
+        if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
+            called = None
+            deleting = janitor()  # before anything is changed: without it, this resource cannot be deleted
+        for action in prepare:
+            called = action
+            act(action, connection, project, resource)
+        called = last
+        try:
+            act(last, deleting, project, resource)
+        except (Stopped, WriteRefused, Refused):
+            raise
+        except Exception as error:
+            if type_.unblock is None or not type_.unblock(connection, deleting, project, resource, error):
+                raise
+            act(last, deleting, project, resource)
+    except (Stopped, WriteRefused):
+        raise
+    except Refused as refused:
+        return refused.verdict
+    except Exception as error:
+        failure = classify(error)
+        if called is None:
+            return Verdict(failure.reason, failure.message)
+        # A 404 of a preparing call says nothing about the resource. Otherwise the second listing decides.
+        if failure.status in (404, 410) and called in (type_.show, last):
+            what = "be shown" if called is type_.show else "be deleted"
+            text = f"its service lists it, but answers {failure.status} when it is to {what}: {failure.message}"
+            return Missing(Reason.REFUSED, text, remedy=UNKNOWN_TO_SERVICE)
+        return _explain(context, resource, failure)
+    return None
+
+
+def _explain(context: SweepContext, resource: Resource, failure: Failure) -> Verdict:
+    """Return why a delete was refused, with the blocking resources if known."""
+    explain = context.type.explain
+    if explain is not None:
+        try:
+            verdict = explain(context.connection, context.project, resource)
+        except (Stopped, WriteRefused):
+            raise
+        except Exception as error:
+            message = f"{failure.message} (the cause could not be read: {classify(error).message})"
+            return Verdict(failure.reason, message)
+        if verdict is not None:
+            return verdict
+    return Verdict(failure.reason, failure.message)

@@ -1,23 +1,24 @@
-"""Decides what a sweep must not delete: protected, unplanned and unselected resources."""
+"""Decides what a sweep must not delete: what is kept, unselected, of an unknown owner, protected, or unplanned."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg, types
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
-from cleanup_orchestrator.plugins.base import ROW, Resource, ResourceType, Row, Verdict, pick
+from cleanup_orchestrator.plugins.base import ROW, ProjectDefinition, Resource, ResourceType, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
     from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
+    from cleanup_orchestrator.worker.sweep.item import Item
 
 _EPOCH, _FIRST = datetime.datetime(1970, 1, 1), datetime.datetime(2000, 1, 1)
 
@@ -98,19 +99,66 @@ Forbids = Callable[[Resource], str | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exclusions:
-    """The rules of one sweep. Related types are listed once, when the rules are made."""
+    """The filters of one sweep. Related types are listed once, when the filters are made."""
 
-    protected: Forbids
-    unplanned: Forbids
-    unselected: Forbids
+    others: Callable[[Resource], bool]  #: whether a resource is another project's
+    #: Of each listed resource of the project, in this order: the first that has something to say decides.
+    listed: Sequence[tuple[Reason, Forbids]]
+    protected: Forbids  #: is asked again right before the delete
+    unplanned: Forbids  #: of what nothing in ``listed`` excludes, and nothing else needs
 
     @classmethod
     def of(cls, context: SweepContext) -> Exclusions:
-        """Return the rules that apply to a sweep.
+        """Return the filters of a sweep.
 
         :raises Exception: a related type cannot be listed: an unknown state is not "unmarked", "planned" or "selected"
         """
-        return cls(protected_by(context), unplanned_by(context), unselected_by(context))
+        type_, project = context.type, context.project
+        protected, unplanned, unselected = protected_by(context), unplanned_by(context), unselected_by(context)
+
+        def others(resource: Resource) -> bool:
+            return resource.owner != project.id and not _stray(type_, resource, project)
+
+        def kept(resource: Resource) -> str | None:
+            if resource.owner != project.id:
+                return None
+            return next((str(why) for why in (rule(resource, project) for rule in type_.keep) if why), None)
+
+        def stray(resource: Resource) -> str | None:
+            return _stray(type_, resource, project) if resource.owner != project.id else None
+
+        listed = (
+            (Reason.KEPT, kept),
+            (Reason.NOT_SELECTED, unselected),
+            (Reason.OWNER_UNKNOWN, stray),
+            (Reason.PROTECTED, protected),
+        )
+        return cls(others, listed, protected, unplanned)
+
+    def apply(self, item: Item) -> bool:
+        """Exclude a listed item by the first filter that forbids its delete; return whether one does."""
+        for reason, forbids in self.listed:
+            if why := forbids(item.resource):
+                item.exclude(Verdict(reason, why))
+                return True
+        return False
+
+
+def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
+    """Return why a resource may be the project's, although it does not name it.
+
+    Empty: it is another project's.
+    """
+    if resource.owner is None:  # a shared listing contains rows that belong to no project
+        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
+    if _letters(resource.owner) == _letters(project.id):  # the same id in another spelling
+        return f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
+    return ""
+
+
+def _letters(id_: str) -> str:
+    """Return an id without what its spellings differ in: hyphens, and the case of letters."""
+    return id_.replace("-", "").lower()
 
 
 def protected_by(context: SweepContext) -> Forbids:

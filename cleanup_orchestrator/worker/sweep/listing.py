@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from cleanup_orchestrator.core.plans import digest
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, UNNAMED, Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer, UnreadUse, classify
-from cleanup_orchestrator.plugins import endings
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
+from cleanup_orchestrator.plugins.base import Resource, Verdict
 from cleanup_orchestrator.worker.sweep.calls import describe, is_available, list_available
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
+from cleanup_orchestrator.worker.sweep.item import Item, State, remedy_of
 
 #: Rows of one listing, of any owner, after which it counts as endless.
 MOST_ROWS = 10_000_000
@@ -40,17 +40,99 @@ CHUNK = 100
 
 @dataclasses.dataclass(slots=True)
 class Listing:
-    """What one listing found, sorted by what may be done with it."""
+    """One listing of a type: it yields the items of the project, and counts what it found."""
 
+    context: SweepContext
+    exclusions: Exclusions
+    find_users: FindsUsers | None = None  #: is asked about what no filter of ``exclusions.listed`` excludes
+    announced: Collection[str] = ()  #: ids whose intent is in the journal
+    #: The items of an earlier listing, by id. Each that is listed again, and is not excluded by now, keeps its state.
+    known: Mapping[str, Item] = dataclasses.field(default_factory=dict)
     deletable: int = 0  #: number of resources that may be deleted
-    blocked: list[Leftover] = dataclasses.field(default_factory=list)  #: the project's, and must not be deleted
+    blocked: int = 0  #: number of the project's resources that must not be deleted
     kept: int = 0  #: number of resources that a ``keep`` rule of the type keeps
-    kept_watched: set[str] = dataclasses.field(default_factory=set)  #: ids in ``watch`` that are kept
-    kept_resources: list[Leftover] | None = None  #: the kept resources, if the caller wants them
     in_use_unplanned: int = 0  #: number of blocked resources that others use, and that are not in the plan either
     foreign: int = 0  #: resources of other projects: the service ignored the owner filter, or has none
     truncated: bool = False  #: whether the project has more resources than were read
     absent: bool = False  #: whether the service says that it lacks the type
+
+    def items(self) -> Iterator[Item]:
+        """List page by page, and yield each item of the project once it is known whether it may be deleted.
+
+        Only resources of the project that are not kept count for ``most_listed``; the first one beyond that ends the
+        listing. A truncated listing is therefore never empty. Resources of other projects and kept resources are only
+        counted: otherwise any user could make a list of all projects too long.
+
+        :raises BadAnswer: the answer is no list, or has no end
+        """
+        context, exclusions, type_, most = self.context, self.exclusions, self.context.type, self.context.most_listed
+        seen: set[str] = set()
+        repeated = 0
+        pending: list[Item] = []  # no filter excludes them
+
+        def begun_again() -> None:
+            nonlocal repeated
+            repeated -= len(seen)  # the rows so far come once more
+
+        if not is_available(type_, context.connection, context.project):
+            self.absent = True
+            return
+        for number, resource in enumerate(list_available(type_, context.connection, context.project, begun_again)):
+            if number >= MOST_ROWS:
+                raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MOST_ROWS} rows")
+            if resource.id in seen:  # a page repeated while the list was changing
+                repeated += 1
+                if repeated > MOST_REPEATED + len(seen):
+                    raise BadAnswer(f"the list of {type_.name} has no end: it returns the same rows again and again")
+                continue
+            if len(seen) < most:
+                seen.add(resource.id)
+            if exclusions.others(resource):
+                self.foreign += 1
+                continue
+            item = self._item(resource)
+            excluded = exclusions.apply(item)
+            if item.state is State.KEPT:
+                self.kept += 1
+                yield item
+                continue
+            if self.deletable + self.blocked + len(pending) >= most:
+                self.truncated = True
+                break
+            seen.add(resource.id)
+            if excluded:
+                self.blocked += 1
+                yield item
+                continue
+            pending.append(item)
+            if self.find_users is None or len(pending) == CHUNK:
+                yield from self._settled(pending)
+                pending.clear()
+        yield from self._settled(pending)
+
+    def _item(self, resource: Resource) -> Item:
+        size = self.context.type.size_of(resource.data)
+        if (item := self.known.get(resource.id)) is None:
+            return Item(resource, size, resource.id in self.announced)
+        item.resource, item.size = resource, size
+        return item
+
+    def _settled(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Yield items after the last filters: what others use, then what is not in the plan."""
+        find_users, unplanned = self.find_users, self.exclusions.unplanned
+        users = find_users([item.resource for item in items]) if find_users is not None and items else {}
+        for item in items:
+            why = unplanned(item.resource)
+            if verdict := users.get(item.id):
+                self.in_use_unplanned += bool(why)
+            elif why:
+                verdict = Verdict(Reason.NOT_PLANNED, why)
+            if verdict:
+                item.exclude(verdict)
+                self.blocked += 1
+            else:
+                self.deletable += 1
+            yield item
 
 
 def inventory(
@@ -64,149 +146,36 @@ def inventory(
 
     :param reason: reason of the resources that may be deleted
     :param each_kept: whether the result names each kept resource with the reason, for a plan
-    :param find_users: see :func:`scan`
+    :param find_users: see :class:`Listing`
     :param remark: what the message of each resource that may be deleted ends with
     """
     type_, project = context.type, context.project
     present: list[Leftover] = []
-
-    def note(resource: Resource) -> None:
-        said, size = describe(type_, project, resource), type_.size_of(resource.data)
-        said = "; ".join(filter(None, (said, remark)))
-        remedy = type_.remedy_for(reason, project, resource)
-        present.append(Leftover(resource.id, resource.name, reason, said, size=size, remedy=remedy))
-
+    blocked: list[Leftover] = []
+    kept: list[Leftover] = []
     try:
-        exclusions = Exclusions.of(context)
-        kept: list[Leftover] | None = [] if each_kept else None
-        listing = scan(context, exclusions, note, kept_resources=kept, find_users=find_users)
+        listing = Listing(context, Exclusions.of(context), find_users)
+        for item in listing.items():
+            resource = item.resource
+            if item.state is State.KEPT:
+                if each_kept and len(kept) < context.most_listed:
+                    kept.append(item.leftover())
+            elif item.state is State.EXCLUDED:
+                blocked.append(item.leftover(remedy_of(context, resource, item.verdict)))
+            else:
+                said = "; ".join(filter(None, (describe(type_, project, resource), remark)))
+                remedy = type_.remedy_for(reason, project, resource)
+                present.append(Leftover(item.id, item.name, reason, said, size=item.size, remedy=remedy))
     except Exception as error:  # every failed listing is "unknown", whatever the error
         return unknown(error)
-    result = result_of(listing, [*listing.blocked, *present])
-    kept_resources = tuple(listing.kept_resources or ())
     result = dataclasses.replace(
-        result,
+        result_of(listing, [*blocked, *present]),
         digest=digest(leftover.id for leftover in present),
-        kept_resources=kept_resources,
+        kept_resources=tuple(kept),
     )
     if listing.truncated:
         result = incomplete(context, result)
     return informational(result) if type_.informational else result
-
-
-def scan(
-    context: SweepContext,
-    exclusions: Exclusions,
-    take: Callable[[Resource], None],
-    *,
-    kept_resources: list[Leftover] | None = None,
-    find_users: FindsUsers | None = None,
-    watch: Collection[str] = (),
-    note_blocked: Callable[[Resource], None] = lambda _resource: None,
-) -> Listing:
-    """List page by page and pass each resource that may be deleted to ``take``.
-
-    Only resources of the project that are not kept count for ``most_listed``; the first one beyond that ends the
-    listing. A truncated listing is therefore never empty. Resources of other projects and kept resources are only
-    counted: otherwise any user could make a list of all projects too long.
-
-    :param kept_resources: receives each kept resource, with the reason
-    :param find_users: is asked about the resources that nothing else protects
-    :param watch: ids for which the listing records whether they are kept
-    :param note_blocked: is called with each resource of the project that must not be deleted
-    :raises BadAnswer: the answer is no list, or has no end
-    """
-    type_, project, most = context.type, context.project, context.most_listed
-    listing = Listing(kept_resources=kept_resources)
-    seen: set[str] = set()
-    repeated = 0
-    pending: list[tuple[Resource, str | None]] = []  # not protected, each with why it is not planned
-
-    def block(resource: Resource, verdict: Verdict) -> None:
-        said, remedy = (verdict.reason, verdict.message, verdict.blocked_by), remedy_of(context, resource, verdict)
-        size = type_.size_of(resource.data)
-        listing.blocked.append(Leftover(resource.id, resource.name, *said, size=size, remedy=remedy))
-        note_blocked(resource)
-
-    def settle() -> None:
-        asked = [resource for resource, _unplanned in pending]
-        users = find_users(asked) if find_users is not None and asked else {}
-        for resource, unplanned in pending:
-            if verdict := users.get(resource.id):
-                block(resource, verdict)
-                listing.in_use_unplanned += bool(unplanned)
-            elif unplanned:
-                block(resource, Verdict(Reason.NOT_PLANNED, unplanned))
-            else:
-                listing.deletable += 1
-                take(resource)
-        pending.clear()
-
-    def begun_again() -> None:
-        nonlocal repeated
-        repeated -= len(seen)  # the rows so far come once more
-
-    if not is_available(type_, context.connection, project):
-        listing.absent = True
-        return listing
-    for number, resource in enumerate(list_available(type_, context.connection, project, begun_again)):
-        if number >= MOST_ROWS:
-            raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MOST_ROWS} rows")
-        if resource.id in seen:  # a page repeated while the list was changing
-            repeated += 1
-            if repeated > MOST_REPEATED + len(seen):
-                raise BadAnswer(f"the list of {type_.name} has no end: it returns the same rows again and again")
-            continue
-        if len(seen) < most:
-            seen.add(resource.id)
-        verdict: Verdict | None = None
-        if resource.owner != project.id:
-            if not (stray := _stray(type_, resource, project)):
-                listing.foreign += 1
-                continue
-            aside = exclusions.unselected(resource)
-            verdict = Verdict(Reason.NOT_SELECTED, aside) if aside else Verdict(Reason.OWNER_UNKNOWN, stray)
-        elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):
-            listing.kept += 1
-            if resource.id in watch:
-                listing.kept_watched.add(resource.id)
-            if kept_resources is not None and len(kept_resources) < most:
-                size = type_.size_of(resource.data)
-                kept_resources.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept), size=size))
-            continue
-        elif why := exclusions.unselected(resource):
-            verdict = Verdict(Reason.NOT_SELECTED, why)
-        elif why := exclusions.protected(resource):
-            verdict = Verdict(Reason.PROTECTED, why)
-        if listing.deletable + len(listing.blocked) + len(pending) >= most:
-            listing.truncated = True
-            break
-        seen.add(resource.id)
-        if verdict is not None:
-            block(resource, verdict)
-            continue
-        pending.append((resource, exclusions.unplanned(resource)))
-        if find_users is None or len(pending) == CHUNK:
-            settle()
-    settle()
-    return listing
-
-
-def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
-    """Return why a resource may be the project's, although it does not name it.
-
-    Empty: it is another project's.
-    """
-    if resource.owner is None:  # a shared listing contains rows that belong to no project
-        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
-    if _letters(resource.owner) == _letters(project.id):  # the same id in another spelling
-        return f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
-    return ""
-
-
-def _letters(id_: str) -> str:
-    """Return an id without what its spellings differ in: hyphens, and the case of letters."""
-    return id_.replace("-", "").lower()
 
 
 def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
@@ -214,14 +183,6 @@ def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
     reason = leftover.reason
     aside = reason is Reason.NOT_SELECTED
     return aside, reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
-
-
-def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
-    """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
-    known = verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
-    if known or verdict.reason is not Reason.FOREIGN:
-        return known
-    return endings.remedy(context.name, context.type, context.project.id, verdict.blocked_by, resource)
 
 
 #: Reasons of deletes that do not end by themselves, beside which others may.
@@ -258,7 +219,7 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
     """Return the result of a listing, with the most telling reason of its leftovers."""
     result = StepResult(
         outcome=Outcome.CLEAR,
-        found=listing.deletable + len(listing.blocked),
+        found=listing.deletable + listing.blocked,
         kept=listing.kept,
         in_use_unplanned=listing.in_use_unplanned,
         facts={"others_ignored": listing.foreign} if listing.foreign else {},

@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
 from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.item import Item, State
 
 #: Leftovers of one type that are read, and leftovers of one result that are looked at, at most.
 MOST_IN_CYCLES = 200
@@ -38,33 +39,32 @@ class References:
         if self._rule is not None and (named := tuple(self._rule(resource))):
             self._found[resource.id] = named
 
-    def order(self, listed: Mapping[str, Leftover]) -> references.Order:
-        """Return the order of the listed resources.
+    def order(self, items: Mapping[str, Item]) -> references.Order:
+        """Return the order of the items of a sweep.
 
-        :param listed: all of them, by id. A reference to any other resource does not count
+        :param items: all of them, by id. A reference to any other resource does not count
         """
-        return references.order(self._among(listed)) if self._found else references.Order()
+        return references.order(self._among(items)) if self._found else references.Order()
 
-    def needed(
-        self, context: SweepContext, listed: Mapping[str, Leftover], blocked: Iterable[Leftover]
-    ) -> dict[str, Verdict]:
-        """Return a verdict, by id, on each listed resource that one which stays refers to, directly or not.
+    def leave_needed(
+        self, context: SweepContext, items: Mapping[str, Item], excluded: Iterable[Leftover], forced: Collection[str]
+    ) -> None:
+        """Leave each item that a resource which stays refers to, directly or not.
 
-        :param blocked: the resources that must not be deleted, whatever the reason: they go on using what they refer to
+        :param excluded: what must not be deleted, whatever the reason: it goes on using what it refers to
+        :param forced: ids of items that wait for nothing
         """
-        stay = {one.id: one for one in blocked}
+        stay = {one.id: one for one in excluded}
         if not stay or not self._found:
-            return {}
-        every = {**listed, **stay}
-        found: dict[str, Verdict] = {}
+            return
+        every: dict[str, Item | Leftover] = {**items, **stay}
         for id_, referrer in references.order(self._among(every)).behind(stay).items():
-            if id_ in listed:
+            if id_ in items and id_ not in forced:
                 name = every[referrer].name
                 text = f"{name or referrer} refers to it, and stays"
-                found[id_] = Verdict(Reason.IN_USE, text, (_blocker(context, referrer, name),))
-        return found
+                items[id_].leave(Verdict(Reason.IN_USE, text, (_blocker(context, referrer, name),)))
 
-    def _among(self, listed: Mapping[str, Leftover]) -> dict[str, list[str]]:
+    def _among(self, listed: Mapping[str, Item | Leftover]) -> dict[str, list[str]]:
         """Return what each of these resources refers to among them."""
         titles: dict[str, list[str]] = {}
         for id_, one in listed.items():
@@ -76,46 +76,47 @@ class References:
         }
 
 
-def waiting(
-    context: SweepContext, order: references.Order, going: Collection[str], listed: Mapping[str, Leftover]
-) -> dict[str, Verdict]:
-    """Return a verdict, by id, on each resource that waits for one that its service is deleting already.
+def leave_followers(
+    context: SweepContext, order: references.Order, items: Mapping[str, Item], forced: Collection[str]
+) -> None:
+    """Leave each item that waits for one that its service is deleting already.
 
-    :param going: the ids of those that the service is deleting
-    :param listed: all resources, by id
+    :param items: all of the sweep, by id
+    :param forced: ids of items that wait for nothing
     """
-    return {
-        id_: follows(context, referrer, listed[referrer].name)
-        for id_, referrer in order.behind(going).items()
-        if id_ not in going
-    }
+    moving = [id_ for id_, item in items.items() if item.verdict.reason is Reason.DELETING]
+    for id_, referrer in order.behind(moving).items():
+        if items[id_].state is State.NEW and id_ not in forced:
+            items[id_].leave(follows(context, items[referrer]))
 
 
-def follows(context: SweepContext, referrer: str, name: str) -> Verdict:
+def follows(context: SweepContext, referrer: Item) -> Verdict:
     """Return the verdict on a resource that is deleted once another one, which refers to it, is gone."""
-    text = f"its delete follows that of {name or referrer}, which refers to it and is being deleted"
-    return Verdict(Reason.DELETING, text, (_blocker(context, referrer, name),))
+    text = f"its delete follows that of {referrer.name or referrer.id}, which refers to it and is being deleted"
+    return Verdict(Reason.DELETING, text, (_blocker(context, referrer.id, referrer.name),))
 
 
-def arranged(order: references.Order, batch: list[Resource], others: Iterable[str]) -> list[Resource]:
+def arranged(order: references.Order, batch: list[Item], items: Mapping[str, Item]) -> list[Item]:
     """Return a batch in the order of its deletes.
 
-    A resource that one outside of the batch refers to is left for a later sweep. If nothing would remain, all are
-    tried: the service decides.
+    An item that one outside of the batch refers to is left for a later sweep. If nothing would remain, all are tried:
+    the service decides.
 
-    :param others: the ids of resources that a later sweep deletes
+    :param items: all of the sweep, by id. Those that are new and not in the batch are deleted by a later sweep
     """
-    behind = order.behind(others)
-    chosen = [resource for resource in batch if resource.id not in behind] or batch
-    return sorted(chosen, key=lambda resource: order.levels.get(resource.id, 0))
+    chosen = {item.id for item in batch}
+    later = (id_ for id_, item in items.items() if item.state is State.NEW and id_ not in chosen)
+    behind = order.behind(later)
+    remaining = [item for item in batch if item.id not in behind] or batch
+    return sorted(remaining, key=lambda item: order.levels.get(item.id, 0))
 
 
 def with_cycle_members(
-    context: SweepContext, order: references.Order, left: Sequence[Leftover], refused: Mapping[str, Verdict]
+    context: SweepContext, order: references.Order, left: Sequence[Leftover], refused: Collection[str]
 ) -> list[Leftover]:
     """Return leftovers, of which each refused member of a cycle names the members that refer to it and are left.
 
-    :param refused: the verdicts on those whose delete was tried, by id
+    :param refused: ids of those that a verdict has left
     """
     names = {one.id: one.name for one in left}
     found = []

@@ -12,7 +12,8 @@ from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
 from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
-from cleanup_orchestrator.worker.sweep.listing import scan, unknown
+from cleanup_orchestrator.worker.sweep.item import State
+from cleanup_orchestrator.worker.sweep.listing import Listing, unknown
 
 #: Resources that are named in one message.
 _NAMED = 10
@@ -68,12 +69,11 @@ def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
     :raises BadAnswer: the listing was truncated: whether the others run is not known
     """
     running: list[Resource] = []
-
-    def collect(resource: Resource) -> None:
-        if run_state(context.type, resource.data) in (Run.ON, Run.BUSY):
-            running.append(resource)
-
-    if scan(context, exclusions, collect).truncated:
+    listing = Listing(context, exclusions)
+    for item in listing.items():
+        if item.state is State.NEW and run_state(context.type, item.resource.data) in (Run.ON, Run.BUSY):
+            running.append(item.resource)
+    if listing.truncated:
         raise BadAnswer(
             f"there are more than {context.most_listed} of {context.type.name}, and whether the others run is not known"
         )

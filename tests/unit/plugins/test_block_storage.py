@@ -13,7 +13,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import block_storage
 from cleanup_orchestrator.plugins.base import Refused, Resource, exceptions
 from cleanup_orchestrator.plugins.block_storage import groups, volumes
-from cleanup_orchestrator.worker.sweep.accepted import History
+from cleanup_orchestrator.worker.sweep.item import History
 from tests.support import sweeps
 from tests.support.sweeps import before_delete, inventory
 from tests.unit.answers import connection, project, resource

@@ -1,4 +1,4 @@
-"""What became of the deletes that a service accepted: how often they failed, and for how long one is under way.
+"""A resource in one sweep: its state, why it is left, and what is known of its accepted deletes.
 
 Accepted is not gone, and it is not moving for ever either. A delete that failed twice, and one that takes longer than
 its type is given, need a person.
@@ -8,22 +8,104 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import threading
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Leftover
-from cleanup_orchestrator.plugins.base import Resource, Verdict, pick
+from cleanup_orchestrator.plugins import endings
+from cleanup_orchestrator.plugins.base import Resource, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import moment
+
+#: Why a resource is left that was not tried.
+QUEUED = Verdict(Reason.QUEUED, "it is queued")
 
 #: Failures of accepted deletes after which a resource no longer counts as being deleted.
 FAILURES = 2
 
 #: Records of one step at most. Of a long list most resources are gone soon; those that stay get a record then.
-MOST = 1000
+MOST_RECORDS = 1000
 
 #: Seconds for which a resource may be in ``deleting``, by default; see ``[worker] deleting_patience``.
 PATIENCE = 4 * 3600.0
+
+_NO_ROW: Row = {}
+
+
+class State(StrEnum):
+    """What a sweep has found out about a resource, or has done with it."""
+
+    NEW = "new"  #: nothing forbids its delete, and no delete was tried
+    KEPT = "kept"  #: a rule of its type keeps it: it is no leftover
+    EXCLUDED = "excluded"  #: it must not be deleted
+    LEFT = "left"  #: its delete was refused, or its service deletes it already, or it waits for another resource
+    MISSING = "missing"  #: its service did not know it when its delete was made
+    ACCEPTED = "accepted"  #: its service accepted the delete
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Item:
+    """A resource of the project in one sweep.
+
+    Filters set its state and its verdict. The latest one counts.
+    """
+
+    resource: Resource  #: as listed last; without its row if no delete of it is to be tried
+    size: int | None  #: in bytes; see ``Leftover.size``
+    announced: bool = False  #: whether the journal has the intent to delete it
+    state: State = State.NEW
+    verdict: Verdict = QUEUED  #: why it is still there
+    moving: bool = False  #: whether its service deletes it since this sweep asked for that, or it waits for such a one
+    tried: threading.Event | None = None  #: set once it was tried; the deletes of what it refers to wait for that
+
+    @property
+    def id(self) -> str:
+        """The immutable id."""
+        return self.resource.id
+
+    @property
+    def name(self) -> str:
+        """The name, as listed last."""
+        return self.resource.name
+
+    def exclude(self, verdict: Verdict) -> None:
+        """Note why it must not be deleted."""
+        self.state, self.verdict = State.KEPT if verdict.reason is Reason.KEPT else State.EXCLUDED, verdict
+
+    def leave(self, verdict: Verdict, state: State = State.LEFT) -> None:
+        """Note why it is not deleted."""
+        self.state, self.verdict = state, verdict
+
+    def forget_row(self) -> None:
+        """Free the memory of its row, which has several kilobytes."""
+        self.resource = Resource(self.resource.id, self.resource.name, self.resource.owner, _NO_ROW)
+
+    def leftover(self, remedy: str = "") -> Leftover:
+        """Return it for the report.
+
+        :param remedy: what a person can do about it; empty: what the verdict says
+        """
+        said = self.verdict
+        return Leftover(
+            self.resource.id,
+            self.resource.name,
+            said.reason,
+            said.message,
+            said.blocked_by,
+            remedy=remedy or said.remedy,
+            announced=self.announced,
+            size=self.size,
+        )
+
+
+def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
+    """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
+    known = verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
+    if known or verdict.reason is not Reason.FOREIGN:
+        return known
+    return endings.remedy(context.name, context.type, context.project.id, verdict.blocked_by, resource)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,4 +222,4 @@ class Accepted:
                 kept.append(record)
             elif one.id in self._history.deleting or one.reason is not Reason.DELETING:
                 new.append(record)
-        return tuple([*kept, *new][:MOST])
+        return tuple([*kept, *new][:MOST_RECORDS])

@@ -8,8 +8,8 @@ import pytest
 from cleanup_orchestrator.core.reasons import UNKNOWN_TO_SERVICE, Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome
 from cleanup_orchestrator.plugins.base import Refused, Verdict
-from cleanup_orchestrator.worker.sweep import accepted
-from cleanup_orchestrator.worker.sweep.accepted import History
+from cleanup_orchestrator.worker.sweep import item
+from cleanup_orchestrator.worker.sweep.item import History
 from tests.unit.worker.test_deleting import HttpError, Shelf, row, run
 
 NOW = datetime.datetime(2026, 11, 28, 12)
@@ -95,7 +95,7 @@ def test_a_first_delete_of_many_is_not_on_record():
 
 
 def test_there_are_no_more_records_than_a_step_may_have(monkeypatch):
-    monkeypatch.setattr(accepted, "MOST", 7)
+    monkeypatch.setattr(item, "MOST_RECORDS", 7)
     shelf = Failing(*(row(str(n)) for n in range(50)))
     second = sweep(shelf.type(), sweep(shelf.type()))
     assert len(second.deletes) == 7
