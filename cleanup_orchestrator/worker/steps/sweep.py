@@ -289,11 +289,13 @@ class Sweep(DeletionRunner):
         Leftovers that cannot be deleted because the project is gone would otherwise count as new, and would be deleted
         and listed again without end.
         """
-        lost = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if _is_lost(one)}
+        lost = {
+            one.id: one for one in self._left(self.worker.conf.worker.most_listed) if one.reason is Reason.PROJECT_GONE
+        }
         if not lost:
             return listed
         left = tuple(lost.get(one.id, one) for one in listed.leftovers)
-        worst = next((one for one in left if _is_lost(one)), None)
+        worst = next((one for one in left if one.reason is Reason.PROJECT_GONE), None)
         if worst is None:
             return dataclasses.replace(listed, leftovers=left)
         return dataclasses.replace(listed, leftovers=left, reason=str(worst.reason), message=worst.message)
@@ -363,11 +365,6 @@ _GOING = frozenset({Reason.DELETING, Reason.STUCK})
 def _is_going(leftover: Leftover) -> bool:
     """Whether its service deletes a leftover; one that names blockers only waits for others that are being deleted."""
     return leftover.reason in _GOING and not leftover.blocked_by
-
-
-def _is_lost(leftover: Leftover) -> bool:
-    """Whether a leftover cannot be deleted because the project is gone."""
-    return leftover.reason is Reason.PROJECT_GONE
 
 
 def _with_doubt(sweep: SweepContext, result: StepResult) -> StepResult:

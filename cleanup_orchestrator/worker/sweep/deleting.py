@@ -43,6 +43,7 @@ from cleanup_orchestrator.worker.sweep.listing import (
     incomplete,
     informational,
     result_of,
+    result_without_deletes,
     unknown,
 )
 from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, leave_followers, with_cycle_members
@@ -142,7 +143,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         for item in items.values():
             item.leave(Verdict(Reason.REFUSED, "the API offers no delete for it"))
     if not items or type_.delete is None:
-        return _without_deletes(context, first, [*excluded, *(item.leftover() for item in items.values())])
+        return result_without_deletes(first, [*excluded, *(item.leftover() for item in items.values())])
     order = referred.order(items)
     if order.levels:
         leave_followers(context, order, items, forced)
@@ -150,8 +151,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     if all(item.state is State.LEFT for item in items.values()):  # a poll: one listing is enough
         # The first leftover of a reason speaks for all: one that is being deleted, and not one that waits for it.
         left = [item.leftover() for item in sorted(items.values(), key=lambda item: bool(item.verdict.blocked_by))]
-        result = _without_deletes(context, first, [*excluded, *left])
-        return dataclasses.replace(result, deletes=accepted.left(left))
+        return result_without_deletes(first, [*excluded, *left], deletes=accepted.left(left))
     tried = [item for item in batch if item.state is State.NEW]
     if options.attempt > 1:
         chance.shuffle(tried)
@@ -179,14 +179,6 @@ def _going(context: SweepContext, resource: Resource) -> Verdict | None:
     rule = context.type.deleting
     why = rule(resource, context.project) if rule is not None else None
     return Verdict(Reason.DELETING, why) if why else None
-
-
-def _without_deletes(context: SweepContext, first: Listing, left: Sequence[Leftover]) -> StepResult:
-    """Return the result of a sweep that makes no delete call."""
-    result = result_of(first, left)
-    if first.truncated:
-        result = incomplete(context, result)
-    return informational(result) if context.type.informational else result
 
 
 #: Begins a call with each of these arguments.

@@ -178,7 +178,8 @@ def protected_by(context: SweepContext) -> Forbids:
         if one.type.token is not type_.token:
             by_part[""] = f"keep marks on its {one.name} cannot be read with the same token"
             continue
-        marked = _marked(one, context.connection, marks)
+        found = list_resources(one.type, context.connection, one.project)  # of any owner
+        marked = [(resource, why) for resource in found if (why := marks.why(one.type, resource.data))]
         if one.whole:
             wholes.append((one.attribute, {r.id: f"its {one.name} {r.id} is kept: {why}" for r, why in marked}))
             continue
@@ -229,13 +230,6 @@ def unplanned_by(context: SweepContext) -> Forbids:
         return by_part.get(resource.id) or by_part.get("")
 
     return unplanned
-
-
-def _marked(related: RelatedType, connection: Connection, marks: KeepMarks) -> list[tuple[Resource, str]]:
-    """Return a related type's resources with a keep mark, of any owner, and why."""
-    type_ = related.type
-    resources = list_resources(type_, connection, related.project)
-    return [(resource, why) for resource in resources if (why := marks.why(type_, resource.data))]
 
 
 def own_parts(related: RelatedType, connection: Connection) -> list[Resource]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from cleanup_orchestrator.core.plans import digest
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, UNNAMED, Reason
@@ -168,14 +169,8 @@ def inventory(
                 present.append(Leftover(item.id, item.name, reason, said, size=item.size, remedy=remedy))
     except Exception as error:  # every failed listing is "unknown", whatever the error
         return unknown(error)
-    result = dataclasses.replace(
-        result_of(listing, [*blocked, *present]),
-        digest=digest(leftover.id for leftover in present),
-        kept_resources=tuple(kept),
-    )
-    if listing.truncated:
-        result = incomplete(context, result)
-    return informational(result) if type_.informational else result
+    found = digest(leftover.id for leftover in present)
+    return result_without_deletes(listing, [*blocked, *present], digest=found, kept_resources=tuple(kept))
 
 
 def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:
@@ -226,6 +221,17 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
         absent=listing.absent,
     )
     return with_leftovers(result, left)
+
+
+def result_without_deletes(listing: Listing, left: Sequence[Leftover], **values: Any) -> StepResult:
+    """Return the result of a sweep that made no delete call.
+
+    :param values: further fields of the result
+    """
+    result = dataclasses.replace(result_of(listing, left), **values)
+    if listing.truncated:
+        result = incomplete(listing.context, result)
+    return informational(result) if listing.context.type.informational else result
 
 
 def incomplete(context: SweepContext, result: StepResult) -> StepResult:

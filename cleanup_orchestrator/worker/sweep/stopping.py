@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
@@ -12,7 +12,7 @@ from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
 from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
-from cleanup_orchestrator.worker.sweep.item import State
+from cleanup_orchestrator.worker.sweep.item import Item, State
 from cleanup_orchestrator.worker.sweep.listing import Listing, unknown
 
 #: Resources that are named in one message.
@@ -29,50 +29,51 @@ def halt(context: SweepContext, record: Record) -> StepResult:
     stop was refused does run. These resources are no leftovers of the report; only the message names them.
     """
     type_ = context.type
-    refused: dict[str, Verdict] = {}
     stopped: list[tuple[str, str]] = []
     try:
         exclusions = Exclusions.of(context)
-        running = _running(context, exclusions)
-        found = len(running)
-        for resource in running:
+        items = _running(context, exclusions, ())
+        for item in items:
             try:
-                if run_state(type_, resource.data) is Run.ON and _stop(context, exclusions, resource, record):
-                    stopped.append((resource.id, resource.name))
+                if run_state(type_, item.resource.data) is Run.ON and _stop(context, exclusions, item.resource, record):
+                    stopped.append((item.id, item.name))
             except (Stopped, WriteRefused):
                 raise
             except Refused as error:
-                refused[resource.id] = error.verdict
+                item.leave(error.verdict)
             except Exception as error:
                 failure = classify(error)
                 if failure.status not in (404, 410):  # otherwise it is gone, or the second listing shows it
-                    refused[resource.id] = Verdict(failure.reason, failure.message)
-        running = _running(context, exclusions)
+                    item.leave(Verdict(failure.reason, failure.message))
+        running = _running(context, exclusions, items)
     except Exception as error:
         return dataclasses.replace(unknown(error), facts={"stopped": stopped})
-    waits = Verdict(Reason.IN_USE, "it is in transition, and may run afterwards")
-    left = [(one, refused.get(one.id, waits)) for one in running]
-    said = [f"{one.id} ({one.name}): {verdict.message}" for one, verdict in left[:_NAMED]]
-    more = [f"and {len(left) - _NAMED} more"] if len(left) > _NAMED else []
+    for item in running:
+        if item.state is State.NEW:
+            item.leave(Verdict(Reason.IN_USE, "it is in transition, and may run afterwards"))
+    said = [f"{item.id} ({item.name}): {item.verdict.message}" for item in running[:_NAMED]]
+    more = [f"and {len(running) - _NAMED} more"] if len(running) > _NAMED else []
     return StepResult(
-        Outcome.UNKNOWN if left else Outcome.CLEAR,
-        str(min(verdict.reason for _, verdict in left)) if left else "",
-        f"not stopped yet: {'; '.join([*said, *more])}" if left else "",
-        found=found,
+        Outcome.UNKNOWN if running else Outcome.CLEAR,
+        str(min(item.verdict.reason for item in running)) if running else "",
+        f"not stopped yet: {'; '.join([*said, *more])}" if running else "",
+        found=len(items),
         facts={"stopped": stopped},
     )
 
 
-def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
-    """Return the resources to delete that run or are in transition.
+def _running(context: SweepContext, exclusions: Exclusions, known: Iterable[Item]) -> list[Item]:
+    """Return the items to delete that run or are in transition.
 
+    :param known: those of the listing before
     :raises BadAnswer: the listing was truncated: whether the others run is not known
     """
-    running: list[Resource] = []
-    listing = Listing(context, exclusions)
-    for item in listing.items():
-        if item.state is State.NEW and run_state(context.type, item.resource.data) in (Run.ON, Run.BUSY):
-            running.append(item.resource)
+    listing = Listing(context, exclusions, known={item.id: item for item in known})
+    running = [
+        item
+        for item in listing.items()
+        if item.state in (State.NEW, State.LEFT) and run_state(context.type, item.resource.data) in (Run.ON, Run.BUSY)
+    ]
     if listing.truncated:
         raise BadAnswer(
             f"there are more than {context.most_listed} of {context.type.name}, and whether the others run is not known"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -292,14 +293,12 @@ def needed_by(
         if ids:
             found.append((name, rules[name](connection, project, ids)))
 
-    def user(resource: Resource) -> Verdict | None:
-        for name, needs in found:
-            if id_ := needs(resource):
-                text = f"{name} {id_} may need it, and is still there"
-                return Verdict(Reason.IN_USE, text, (blocker(name, id_, project.id),))
-        return None
-
     def users(resources: Sequence[Resource]) -> dict[str, Verdict]:
-        return {resource.id: verdict for resource in resources if (verdict := user(resource))}
+        verdicts: dict[str, Verdict] = {}
+        for resource, (name, needs) in itertools.product(resources, found):
+            if resource.id not in verdicts and (id_ := needs(resource)):
+                text = f"{name} {id_} may need it, and is still there"
+                verdicts[resource.id] = Verdict(Reason.IN_USE, text, (blocker(name, id_, project.id),))
+        return verdicts
 
     return users
