@@ -262,6 +262,13 @@ MUTATIONS = (
         tests("worker/long_lists"),
     ),
     Mutation(
+        "What was given to another project is reported as deleted",
+        DELETING,
+        " if item.verdict.reason is not Reason.OWNER_UNKNOWN)",
+        ")",
+        tests("worker/deleting"),
+    ),
+    Mutation(
         "What is informational is left over",
         LISTING,
         "    return dataclasses.replace(\n"

@@ -378,7 +378,8 @@ def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
     left = [*excluded, *there]
     if second.truncated:  # what was not read is gone only if its service accepted the delete
         items = {id_: item for id_, item in items.items() if item.state is State.ACCEPTED}
-    gone = tuple((id_, item.name) for id_, item in items.items())
+    # What belonged to another project right before its delete, or is listed as such by now, was not deleted.
+    gone = tuple((id_, item.name) for id_, item in items.items() if item.verdict.reason is not Reason.OWNER_UNKNOWN)
     result = dataclasses.replace(
         result_of(first, left),
         deleted=gone,

@@ -90,6 +90,8 @@ class Listing:
                 seen.add(resource.id)
             if exclusions.others(resource):
                 self.foreign += 1
+                if (known := self.known.get(resource.id)) is not None:
+                    known.exclude(Verdict(Reason.OWNER_UNKNOWN, "it is another project's by now"))
                 continue
             item = self._item(resource)
             excluded = exclusions.apply(item)

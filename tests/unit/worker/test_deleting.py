@@ -88,6 +88,33 @@ def test_an_object_whose_owner_changed_after_the_listing_is_not_deleted():
     assert result.outcome is Outcome.CLEAR  # it is theirs now
 
 
+@pytest.mark.parametrize("filtered", [False, True], ids=["still listed", "no longer listed"])
+def test_what_was_given_away_before_its_delete_was_not_deleted(filtered):
+    """The journal must not say that a resource is gone which is another project's now."""
+    shelf = Shelf(row("1"), row("2"))
+
+    def given_away(connection, project, resource):
+        shelf.rows["1"]["project_id"] = "them"
+        return shelf.show(connection, project, resource)
+
+    def listed(connection, project):
+        return [one for one in shelf.list(connection, project) if not filtered or one["project_id"] == "us"]
+
+    result = run(shelf.type(list=listed, show=given_away))
+    assert (shelf.deletes, result.deleted) == (["2"], (("2", "n-2"),))
+    assert (result.outcome, result.leftovers) == (Outcome.CLEAR, ())
+
+
+def test_what_was_given_away_after_a_refused_delete_was_not_deleted():
+    shelf = Shelf(row("1"))
+
+    def refused(connection, project, resource):
+        shelf.rows["1"]["project_id"] = "them"
+        raise HttpError(409)
+
+    assert run(shelf.type(delete=refused)).deleted == ()
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
