@@ -16,6 +16,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.core.redact import printable, redact
 
 _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s%(caller)s]"
@@ -240,7 +241,7 @@ def context(
         if before is not None:
             before.update_store()
         else:
-            oslo_context._request_store.context = None
+            compat.forget_context()
 
 
 def about(deletion_id: str, project_id: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import functools
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -16,10 +15,10 @@ from keystoneauth1 import loading as ka_loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.identity import v3
 from keystoneauth1.identity.base import BaseIdentityPlugin
-from os_service_types import ServiceTypes
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.cloud import assumptions, janitors, protocol_options
 from cleanup_orchestrator.cloud.endpoints import KnownEndpoints, Unfiltered, interfaces
 from cleanup_orchestrator.cloud.janitors import Janitor
@@ -107,23 +106,6 @@ _UNSCOPED: dict[str, str | None] = dict.fromkeys(
         "domain_name",
     )
 )
-
-
-class _ServiceTypes(ServiceTypes):  # type: ignore[misc] # os_service_types has no type information
-    """The names of the service types, which never change.
-
-    openstacksdk asks for them 29 times for each service of each connection, and each time copies all names of all
-    services: 80 % of the time that a connection takes.
-    """
-
-    @functools.cache  # noqa: B019 # the one instance lives as long as the process
-    def get_all_types(self, service_type: str) -> tuple[str, ...]:
-        """Return a service type and its aliases."""
-        return tuple(super().get_all_types(service_type))
-
-
-#: Shared by all connections: it has no session, no token, no guard and no project.
-_SERVICE_TYPES = _ServiceTypes()
 
 #: MiB of the longest answer of a service that speaks the protocol, whose pages have a thousand rows. The API reads such
 #: answers, too, and its unit has less memory than that of a worker.
@@ -458,7 +440,7 @@ class Clouds:
             # interfaces of the host.
             force_ipv4=True,
         )
-        config._service_type_manager = _SERVICE_TYPES
+        compat.share_service_types(config)
         return Connection(config=config)
 
     def user_id(self) -> str:

@@ -7,33 +7,18 @@ engines also look for due records periodically (the tick).
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-# oslo.service requires eventlet, which warns when it is imported. This project does not use it.
-warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-# futurist, oslo.utils and oslo.messaging import eventlet only if it is installed, and its import takes 0.15 s. ``None``
-# in the module cache lets the imports below find none (Python's import system, "The module cache").
-_WITHOUT_EVENTLET = "eventlet" not in sys.modules
-if _WITHOUT_EVENTLET:
-    sys.modules["eventlet"] = None  # type: ignore[assignment]
+from oslo_config import cfg
+from oslo_log import log
 
-from oslo_service import backend as oslo_backend  # noqa: E402
+from cleanup_orchestrator import compat
+from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.monitoring import metrics
 
-# oslo.messaging imports oslo.service, which would choose eventlet otherwise.
-oslo_backend.register_backend_default_hook(lambda: oslo_backend.BackendType.THREADING)
-
-import oslo_messaging  # noqa: E402
-from oslo_config import cfg  # noqa: E402
-from oslo_log import log  # noqa: E402
-
-if _WITHOUT_EVENTLET:
-    del sys.modules["eventlet"]  # others may import it
-
-from cleanup_orchestrator.errors import CleanupError  # noqa: E402
-from cleanup_orchestrator.monitoring import metrics  # noqa: E402
+with compat.without_eventlet():
+    import oslo_messaging
 
 LOG = log.getLogger(__name__)
 
@@ -47,9 +32,6 @@ METHODS = {"decide": "id", "steps": "ids", "force": "id"}
 
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
-
-#: Seconds of the first wait for the next message; oslo.messaging doubles it up to five seconds until one arrives.
-_POLL = 0.1
 
 #: Retries of a cast. A user may wait for it, and the tick does its work later.
 _RETRY = 1
@@ -227,40 +209,21 @@ def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
     """Return a server for engines or workers, which share the casts.
 
     Start it with its number of threads.
-
-    :raises CleanupError: the release of oslo.messaging has no dispatcher that can be replaced
     """
-    _poll_less_often()
+    compat.poll_less_often()
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
-    made = oslo_messaging.get_rpc_server(transport_, target, [endpoint])
-    if not isinstance(getattr(made, "dispatcher", None), oslo_messaging.RPCDispatcher):
-        raise CleanupError("this release of oslo.messaging is not supported: its server has no dispatcher")
-    made.dispatcher = _Dispatcher([endpoint], None)
-    return made
-
-
-def _poll_less_often() -> None:
-    """Let a server wait longer for the next message, before it looks what else it has to do.
-
-    The driver for RabbitMQ waits for 1 ms after each message, then 2 ms, and so on, to send the acknowledgements that
-    other threads have left to it. A server for casts leaves none: it acknowledges a message when it receives it. With
-    many small steps these waits take a fifth of the processor time of a worker. A message ends a wait at once. Only the
-    acknowledgement of a notification waits for so long.
-    """
-    driver = sys.modules.get("oslo_messaging._drivers.amqpdriver")  # none: the transport is another one
-    if hasattr(driver, "ACK_REQUEUE_EVERY_SECONDS_MIN"):
-        driver.ACK_REQUEUE_EVERY_SECONDS_MIN = _POLL  # type: ignore[union-attr]
+    return oslo_messaging.rpc.server.RPCServer(transport_, target, _Dispatcher([endpoint], None))
 
 
 def leave(server_: Any) -> None:
     """Stop receiving casts, and return unread ones to the broker.
 
-    ``stop`` alone stays subscribed until ``wait`` returns. During a long step the broker would send this process more
-    casts, and they would wait. A notification listener stays subscribed: it still acknowledges its notifications.
+    A notification listener stays subscribed: it still acknowledges its notifications.
     """
-    server_.stop()
     if isinstance(server_, oslo_messaging.rpc.server.RPCServer):
-        server_.listener.cleanup()
+        compat.unsubscribe(server_)
+    else:
+        server_.stop()
 
 
 class _Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # oslo.messaging has no types

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection, Engine, Row
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.store.commits import CommitListeners
 from cleanup_orchestrator.store.transient import retry_transient
 
@@ -124,7 +125,7 @@ class Database:
             sa_event.listen(engine, "connect", _idle_timeout(parsed.get_backend_name()))
             if parsed.get_backend_name() == "postgresql":
                 # An INSERT sends many rows in one statement. Other statements with many rows send one at a time.
-                engine.dialect.use_insertmanyvalues_wo_returning = True
+                compat.insert_many_rows(engine)
                 sa_event.listen(engine, "do_executemany", _one_by_one)
         return cls(engine)
 

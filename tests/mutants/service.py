@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation, tests
 
 SERVICE = "cleanup_orchestrator/service.py"
+COMPAT = "cleanup_orchestrator/compat.py"
 HTTP = "cleanup_orchestrator/http_server.py"
 LOG = "cleanup_orchestrator/log.py"
 RPC = "cleanup_orchestrator/messaging/rpc.py"
@@ -268,9 +269,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A log line outside of a request has the ids of the request before",
-        LOG,
-        "        if before is not None:\n            before.update_store()\n        else:\n            oslo_context._request_store.context = None\n",
-        "        if before is not None:\n            before.update_store()\n",
+        COMPAT,
+        "    context._request_store.context = None\n",
+        "",
         UNIT_LOG,
     ),
     # -- the bus

@@ -7,6 +7,7 @@ from openstack.config import cloud_region
 from os_service_types import ServiceTypes
 from oslo_config import cfg
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 
@@ -25,7 +26,7 @@ def every_name():
 
 
 def test_the_names_of_service_types_are_those_of_the_library():
-    kept, real = connections._SERVICE_TYPES, ServiceTypes()
+    kept, real = compat.service_types(), ServiceTypes()
     assert {name: list(kept.get_all_types(name)) for name in every_name()} == {
         name: real.get_all_types(name) for name in every_name()
     }

@@ -12,7 +12,7 @@ from tests.support.commit import tracked
 ROOT = Path(__file__).parents[3]
 PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
-FLAT = {"errors", "http_server", "log", "opts", "service"}
+FLAT = {"compat", "errors", "http_server", "log", "opts", "service"}
 ROOMS = {
     "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring", "osc",
     "plugins", "protocol", "sdk", "store", "worker",
