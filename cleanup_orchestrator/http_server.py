@@ -4,6 +4,18 @@ One thread reads and writes for all connections. It passes a request to another 
 a client that sends or reads slowly occupies a socket, but no thread. The size of a request is limited, and the time to
 send it and to read the answer. A connection has one request under way: of several pipelined requests only the first is
 answered.
+
+The subclasses of waitress stop two attacks that take few bytes and no token:
+
+1. Clients that send a request or read an answer slowly keep their connections, until no other client gets one.
+2. A head or a chunk whose parsing takes quadratic time stops the thread that serves all connections: 64 KiB of blanks
+   in a header take 13 seconds.
+
+waitress would need three changes, so that the subclasses can go: its regular expressions match in linear time;
+``ChunkedReceiver`` enforces the limits ``max_control_line`` and ``max_trailer`` that it names in a comment;
+``maintenance`` closes a connection whose request is incomplete, or whose answer is not read, after a time. None of its
+issues and pull requests has one of them. Its pull request 503, for release 4.0.0, changes the parser that ``_Request``
+extends. Therefore setup.cfg excludes this release.
 """
 
 from __future__ import annotations
@@ -26,8 +38,8 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
-from waitress.utilities import BadRequest
+from waitress.task import ErrorTask, ThreadedTaskDispatcher
+from waitress.utilities import BadRequest, Error
 
 from cleanup_orchestrator.errors import CleanupError
 
@@ -83,6 +95,7 @@ class _Refusal(ErrorTask):
         """Write the answer, and close the connection."""
         error = self.request.error
         details = {
+            408: "the request did not arrive in time",
             413: f"the body is larger than {MAX_BODY} bytes",
             431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
             500: "an unexpected error: see the log of the server",
@@ -158,57 +171,40 @@ class _Request(HTTPRequestParser):
             self.body_rcv = _Chunks(self.body_rcv.getbuf())
 
 
-class _Task(WSGITask):
-    """Calls the application for one request."""
-
-    def get_environment(self) -> dict[str, Any]:
-        """Return the environment of the request, with the path as the client sent it.
-
-        waitress reduces several slashes at the beginning of the path to one. The application must see them, so that
-        it answers the same below every server.
-        """
-        environ: dict[str, Any] = super().get_environment()
-        environ["PATH_INFO"] = self.request.path
-        return environ
+class _Timeout(Error):
+    code = 408
+    reason = "Request Timeout"
 
 
 class _Channel(HTTPChannel):
     """One connection."""
 
     parser_class = _Request
-    task_class = _Task
     error_task_class = _Refusal
-    since: float | None = None  #: when the first byte of an incomplete request arrived
-    reading_since: float | None = None  #: when an answer was first seen to wait for the client
-
-    def received(self, data: bytes) -> bool:
-        """Take data of the client."""
-        before = self.request
-        taken: bool = super().received(data)
-        if self.request is not before:
-            self.since = time.monotonic() if self.request is not None else None
-        return taken
+    request: Any
+    requests: list[Any]
+    awaited: object = None  #: what the client has not completed: a request, or the reading of an answer
+    awaited_since = 0.0
 
     def end_if_late(self, now: float, patience: float) -> None:
-        """Close the connection if the client took more than ``patience`` seconds."""
-        if self.total_outbufs_len == 0:
-            self.reading_since = None
-        elif self.reading_since is None:
-            self.reading_since = now
-        if self.since is not None and now - self.since > patience and not self.requests and not self.close_when_flushed:
-            self._time_out()
-        if self.will_close or (self.reading_since is not None and now - self.reading_since > patience):
+        """Refuse a request that takes more than ``patience`` seconds, or close if the client reads so slowly."""
+        unread = self.total_outbufs_len > 0
+        awaited = self.outbufs if unread else self.request
+        if awaited is not self.awaited:
+            self.awaited, self.awaited_since = awaited, now
+        late = awaited is not None and now - self.awaited_since > patience
+        if self.will_close or (late and unread):
             self.handle_close()  # at once: for a client that does not read, the loop would wait for ever to write
+        elif late and not (self.requests or self.close_when_flushed):
+            self._refuse()
 
-    def _time_out(self) -> None:
-        body = _error(408, "the request did not arrive in time")
-        headers = (*_HEADERS, ("Content-Length", len(body)), ("Connection", "close"))
-        lines = ("HTTP/1.1 408 Request Timeout", *(f"{name}: {value}" for name, value in headers))
-        answer = "".join(f"{line}\r\n" for line in (*lines, "")).encode() + body
-        with self.outbuf_lock:
-            self.outbufs[-1].append(answer)
-            self.total_outbufs_len += len(answer)
-            self.close_when_flushed = True
+    def _refuse(self) -> None:
+        """Let a thread answer the incomplete request with an error."""
+        with self.requests_lock:
+            late, self.request = self.request, None
+            late.version, late.error = "1.1", _Timeout("")
+            self.requests.append(late)
+            self.server.add_task(self)
 
 
 class _Listener(TcpWSGIServer):
@@ -216,16 +212,6 @@ class _Listener(TcpWSGIServer):
 
     channel_class = _Channel
     patience: float
-    closing: threading.Lock  #: held while the server closes its connections and the trigger
-
-    def pull_trigger(self) -> None:
-        """Wake the loop, from any thread, unless the server has closed.
-
-        Another file of this process may have the number of a closed trigger.
-        """
-        with self.closing:
-            if self._map:
-                super().pull_trigger()
 
     def maintenance(self, now: float) -> None:
         """Close late connections; the loop calls it at an interval."""
@@ -236,10 +222,10 @@ class _Listener(TcpWSGIServer):
 
 #: What this module overrides in waitress. Without one of them, a limit would silently not apply.
 _HOOKS = (
-    (TcpWSGIServer, ("channel_class", "maintenance", "pull_trigger")),
-    (HTTPChannel, ("parser_class", "task_class", "error_task_class", "received")),
-    (HTTPRequestParser, ("parse_header",)),
-    (WSGITask, ("get_environment",)),
+    (TcpWSGIServer, ("channel_class", "maintenance")),
+    (HTTPChannel, ("parser_class", "error_task_class", "request", "total_outbufs_len")),
+    (HTTPRequestParser, ("received", "parse_header", "body_rcv")),
+    (ChunkedReceiver, ("received", "control_line", "trailer")),
 )
 
 
@@ -324,15 +310,14 @@ class Server:
         )  # it warns about each request that waits for a thread
         self._map: dict[Any, Any] = {}
         self._tasks = ThreadedTaskDispatcher()
-        self._listeners = []
+        self._listeners: list[_Listener] = []
         self._stop, self._stop_patience = threading.Event(), limits.stop_patience
-        self._closing = threading.Lock()
         try:
             for address in settings.listen:
                 listener = _Listener(
                     application, self._map, dispatcher=self._tasks, adj=settings, sockinfo=address, _start=True
                 )
-                listener.patience, listener.closing = limits.patience, self._closing
+                listener.patience = limits.patience
                 self._listeners.append(listener)
         except OSError:
             wasyncore.close_all(self._map)
@@ -344,15 +329,16 @@ class Server:
         while not self._stop.is_set():
             self._poll(_POLL)
         for listener in self._listeners:
-            wasyncore.dispatcher.close(
-                listener
-            )  # its own close() would also close the trigger, which threads still use
+            # Its own close() would also close the trigger. A thread may use it after the stop, when another file of
+            # this process may have its number.
+            wasyncore.dispatcher.close(listener)
         until = time.monotonic() + self._stop_patience
         while self._busy() and time.monotonic() < until:
             self._poll(0.1)
         self._tasks.shutdown(timeout=max(0.0, until - time.monotonic()))
-        with self._closing:
-            wasyncore.close_all(self._map, ignore_all=True)
+        for channel in self._channels():
+            channel.handle_close()
+        self._map.clear()
 
     def stop(self) -> None:
         """Stop accepting requests.
@@ -362,9 +348,12 @@ class Server:
         self._stop.set()
         self._listeners[0].pull_trigger()
 
+    def _channels(self) -> list[_Channel]:
+        return [channel for listener in self._listeners for channel in tuple(listener.active_channels.values())]
+
     def _busy(self) -> bool:
         """Return whether a request or an answer is under way. Closes idle connections."""
-        channels = [each for each in tuple(self._map.values()) if isinstance(each, _Channel)]
+        channels = self._channels()
         for channel in channels:
             if not channel.requests and not channel.total_outbufs_len:
                 channel.will_close = True

@@ -90,16 +90,6 @@ def test_a_client_that_does_not_read_its_response_delays_no_other_and_is_disconn
             client.close()
 
 
-@pytest.mark.parametrize("path", ["//", "//v1/deletions", "///x", "/v1//deletions", "/"])
-def test_the_application_sees_the_slashes_of_the_path(port, path):
-    """waitress alone reduces those at the beginning, so that ``//v1/deletions`` would be ``/v1/deletions``."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    with contextlib.closing(connection):
-        connection.putrequest("GET", path)
-        connection.endheaders()
-        assert connection.getresponse().read().decode() == path
-
-
 def test_a_client_that_reads_gets_the_whole_response(port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with contextlib.closing(connection):

@@ -4,7 +4,7 @@ import socket
 import threading
 
 import pytest
-from waitress.task import WSGITask
+from waitress.task import ErrorTask
 
 from cleanup_orchestrator import http_server
 from cleanup_orchestrator.errors import CleanupError
@@ -38,32 +38,48 @@ def test_a_server_takes_no_more_connections_than_it_may():
         thread.join()
 
 
+ANSWER, REQUEST = ["an answer"], "a request"
+
+
 class Connection:
     """What a channel of waitress knows of its connection."""
 
     def __init__(self, **values):
-        self.total_outbufs_len, self.since, self.reading_since = 0, None, None
-        self.requests, self.close_when_flushed, self.will_close = [], False, False
+        self.total_outbufs_len, self.request, self.awaited, self.awaited_since = 0, None, None, 0.0
+        self.outbufs, self.requests, self.close_when_flushed, self.will_close = ANSWER, [], False, False
         self.said = []
         self.__dict__.update(values)
 
     def handle_close(self):
         self.said.append("closed")
 
-    def _time_out(self):
+    def _refuse(self):
         self.said.append("408")
 
 
 CONNECTIONS = {
     "idle": ({}, []),
     "an answer that begins to wait": ({"total_outbufs_len": 1}, []),
-    "an answer that waits": ({"total_outbufs_len": 1, "reading_since": 90.0}, []),
-    "an answer that waits too long": ({"total_outbufs_len": 1, "reading_since": 89.9}, ["closed"]),
-    "an answer that was read after a while": ({"total_outbufs_len": 0, "reading_since": 1.0}, []),
-    "a request that arrives": ({"since": 90.0}, []),
-    "a request that arrives too slowly": ({"since": 89.9}, ["408"]),
-    "a request that is answered": ({"since": 1.0, "requests": [1]}, []),
-    "a request that was refused": ({"since": 1.0, "close_when_flushed": True}, []),
+    "an answer that begins to wait after its request": (
+        {"total_outbufs_len": 1, "awaited": REQUEST, "awaited_since": 1.0},
+        [],
+    ),
+    "an answer that waits": ({"total_outbufs_len": 1, "awaited": ANSWER, "awaited_since": 90.0}, []),
+    "an answer that waits too long": ({"total_outbufs_len": 1, "awaited": ANSWER, "awaited_since": 89.9}, ["closed"]),
+    "an answer that was read after a while": ({"awaited": ANSWER, "awaited_since": 1.0}, []),
+    "a request that begins to arrive": ({"request": REQUEST}, []),
+    "a request that arrives": ({"request": REQUEST, "awaited": REQUEST, "awaited_since": 90.0}, []),
+    "a request that arrives too slowly": ({"request": REQUEST, "awaited": REQUEST, "awaited_since": 89.9}, ["408"]),
+    "a request that begins after another one": ({"request": REQUEST, "awaited": "other", "awaited_since": 1.0}, []),
+    "a request that is answered": ({"awaited": REQUEST, "awaited_since": 1.0}, []),
+    "a request behind one that is answered": (
+        {"request": REQUEST, "awaited": REQUEST, "awaited_since": 1.0, "requests": [1]},
+        [],
+    ),
+    "a request behind one that was refused": (
+        {"request": REQUEST, "awaited": REQUEST, "awaited_since": 1.0, "close_when_flushed": True},
+        [],
+    ),
     "a connection that waitress found idle": ({"will_close": True}, ["closed"]),
 }
 
@@ -74,12 +90,12 @@ def test_a_connection_is_closed_if_its_client_is_late(name):
     connection = Connection(**values)
     _Channel.end_if_late(connection, 100.0, 10.0)
     assert connection.said == said
-    assert (connection.reading_since is None) == (connection.total_outbufs_len == 0)
+    assert connection.awaited == (ANSWER if connection.total_outbufs_len else connection.request)
 
 
 def test_a_waitress_without_a_hook_of_a_limit_is_refused(monkeypatch):
-    monkeypatch.setattr(http_server, "_HOOKS", ((WSGITask, ("execute", "a_hook_of_another_release")),))
-    with pytest.raises(CleanupError, match="waitress has no a_hook_of_another_release in WSGITask"):
+    monkeypatch.setattr(http_server, "_HOOKS", ((ErrorTask, ("execute", "a_hook_of_another_release")),))
+    with pytest.raises(CleanupError, match="waitress has no a_hook_of_another_release in ErrorTask"):
         Server("127.0.0.1", 0, answer, Limits(1, 60.0, 3))
 
 
