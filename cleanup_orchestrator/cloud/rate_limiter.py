@@ -57,41 +57,39 @@ class _Permits:
 
     def __init__(self) -> None:
         self.limited = True
-        self.times: collections.deque[tuple[float, float]] = collections.deque()  #: (from, until), monotonic
-        self._used = self._lost = 0
+        self.times: collections.deque[float] = collections.deque()  #: from when each is valid, monotonic
+        self.used = 0  #: since the last request
 
     def ready(self, now: float) -> bool:
         """Return whether a permit can be used now; drop those that are lost."""
-        while self.times and self.times[0][1] <= now:
+        while self.times and self.times[0] <= now - HORIZON:
             self.times.popleft()
-            self._lost += 1
-        return not self.limited or bool(self.times and self.times[0][0] <= now)
+        return not self.limited or bool(self.times and self.times[0] <= now)
 
     def use(self) -> None:
         """Use the first permit; :meth:`ready` is true."""
-        self._used += 1
+        self.used += 1
         if self.limited:
             self.times.popleft()
 
-    def likely(self, elapsed: float) -> int:
-        """Return how many permits the next request should ask for; reset the counts.
+    def demand(self, waiting: int, free: int, elapsed: float) -> int:
+        """Return how many permits to request; forget how many were used.
 
-        The number doubles while all permits are used, so that many calls cost one request. It falls when some are lost.
+        :param waiting: calls that wait; as many again as were made lately are likely to come
+        :param free: slots; without a slot, a permit would be lost
+        :param elapsed: seconds since the last request
         """
-        used, lost, self._used, self._lost = self._used, self._lost, 0, 0
-        if elapsed > 2 * HORIZON:
-            return 0
-        return used if lost or self.times else 2 * used
+        used, self.used = self.used, 0
+        recent = used if waiting and elapsed <= 2 * HORIZON else 0
+        return min(max(0, waiting - len(self.times)), free) + recent
 
-    def add(self, permits: Permits | None, now: float) -> None:
-        """Add the permits of a request; ``None``: there is no limit."""
+    def add(self, permits: Permits, now: float) -> None:
+        """Add the permits of a request."""
         self.limited = permits is not None
         if permits is None:
             self.times.clear()
-            return
-        for number in range(permits.count):
-            begins = now + max(0.0, permits.first + number * permits.interval)
-            self.times.append((begins, begins + HORIZON))
+        else:
+            self.times.extend(now + max(0.0, begins) for begins in permits)
 
 
 class _Waiter:
@@ -153,9 +151,8 @@ class _RateLimit:
                         check = checked + _CHECK if still is not None else math.inf
                         until = min(deadline, self._next(waiter, now), check)
                         waiter.awake.wait(max(0.0005, until - now))
-                self._calls.use()
-                if delete:
-                    self._deletes.use()
+                for kind in self._kinds(waiter):
+                    kind.use()
                 self._in_use += 1
                 self._peak = max(self._peak, self._in_use)
             finally:
@@ -200,9 +197,12 @@ class _RateLimit:
             now >= self._paused_until
             and now - self._acquired_at < _FRESH
             and self._has_slot(now)
-            and self._calls.ready(now)
-            and (not waiter.delete or self._deletes.ready(now))
+            and all(kind.ready(now) for kind in self._kinds(waiter))
         )
+
+    def _kinds(self, waiter: _Waiter) -> tuple[_Permits, ...]:
+        """Return the kinds of permits that a call needs."""
+        return (self._calls, self._deletes) if waiter.delete else (self._calls,)
 
     def _has_slot(self, now: float) -> bool:
         return self._slots is None or (self._in_use < self._slots and now < self._lease_until)
@@ -215,20 +215,15 @@ class _RateLimit:
             return True
         if not self._has_slot(now):
             most = self._budget.limits(self.service, self.region).at_once
-            return now >= self._lease_until or self._slots is None or not most or self._slots < most
-        return self._short_of_permits(waiter)
-
-    def _short_of_permits(self, waiter: _Waiter) -> bool:
-        return any(
-            kind.limited and not kind.times for kind in (self._calls, *([self._deletes] if waiter.delete else []))
-        )
+            return now >= self._lease_until or not most or self._slots is None or self._slots < most
+        return any(kind.limited and not kind.times for kind in self._kinds(waiter))
 
     def _next(self, waiter: _Waiter, now: float) -> float:
         """Return when the waiter checks again, unless it is notified before."""
         if self._lines[waiter.delete][0] is not waiter:
             return math.inf
         times = [self._acquired_at + _FRESH, self._paused_until, self._ask_at]
-        times += [kind.times[0][0] for kind in (self._calls, self._deletes) if kind.times]
+        times += [kind.times[0] for kind in (self._calls, self._deletes) if kind.times]
         return min((at for at in times if at > now), default=now + _FRESH)
 
     def _why(self, now: float, longest: float) -> str:
@@ -262,14 +257,13 @@ class _RateLimit:
         limits = self._budget.limits(self.service, self.region)
         for kind in (self._calls, self._deletes):
             kind.ready(now)  # drops lost permits
+        free = max(0, self._slots - self._in_use) if self.leased and self._slots is not None else waiting
         wanted = 0 if going else max(self._peak, self._in_use) + waiting
         request = Request(
             self._budget.holder,
             limits,
-            calls=max(0, waiting - len(self._calls.times)),
-            deletes=max(0, deletes - len(self._deletes.times)),
-            more_calls=self._calls.likely(elapsed) if waiting else 0,
-            more_deletes=self._deletes.likely(elapsed) if deletes else 0,
+            self._calls.demand(waiting, free, elapsed),
+            self._deletes.demand(deletes, free, elapsed),
             in_use=self._in_use,
             wanted=min(wanted, limits.at_once or wanted),
         )

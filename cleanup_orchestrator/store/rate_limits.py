@@ -59,10 +59,10 @@ class RateLimits(Repository):
             after, lease, grant = rate_limits.acquire(limit, leases, request, now)
             if after != limit:
                 save_rate_limit(c, service, region, after)
-            void = {one.holder for one in leases if one.until <= now}
-            known = request.holder in {one.holder for one in leases} - void
+            valid = {one.holder for one in leases if one.until > now}
+            known = request.holder in valid
             mine = sa.and_(here, table.c.holder == request.holder)
-            if void:
+            if len(valid) < len(leases):
                 c.execute(table.delete().where(here, table.c.until <= now))
             if lease is None and known:
                 c.execute(table.delete().where(mine))

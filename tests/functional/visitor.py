@@ -22,7 +22,7 @@ RATE, SLOTS = 1000, 5
 
 def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]]:
     """Acquire as one process; return the first permit, the number of permits and the slots of each grant."""
-    ask, grants = Request(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, more_calls=3, wanted=3), []
+    ask, grants = Request(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, wanted=3), []
     while len(grants) < visits:
         try:
             grant = store.acquire_permits("network", "R1", ask)
@@ -30,7 +30,7 @@ def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]
             assert "eadlock" in str(error), error
             continue
         assert grant.calls is not None and grant.slots is not None
-        grants.append((grant.calls.first, grant.calls.count, grant.slots))
+        grants.append((grant.calls[0], len(grant.calls), grant.slots))
     return grants
 
 

@@ -159,14 +159,14 @@ MUTATIONS = (
     Mutation(
         "Deletes keep no rate of their own",
         BUDGET,
-        "            and (not waiter.delete or self._deletes.ready(now))\n",
-        "",
+        "return (self._calls, self._deletes) if waiter.delete else (self._calls,)",
+        "return (self._calls,)",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
         "A turn is used before its time",
         BUDGET,
-        "return not self.limited or bool(self.times and self.times[0][0] <= now)",
+        "return not self.limited or bool(self.times and self.times[0] <= now)",
         "return not self.limited or bool(self.times)",
         tests("cloud/rate_limiter_rules"),
     ),
@@ -223,8 +223,8 @@ MUTATIONS = (
     Mutation(
         "The next turn is where the last one was",
         LIMITS,
-        "return taken, first + datetime.timedelta(seconds=interval * count)",
-        "return taken, first",
+        "for number in range(count)), first + datetime.timedelta(seconds=count / rate)",
+        "for number in range(count)), first",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
@@ -251,7 +251,7 @@ MUTATIONS = (
     Mutation(
         "Turns are given while a service is paused",
         LIMITS,
-        "        if paused > 0:\n            return Permits(), at\n",
+        "        if paused > 0:\n            return (), at\n",
         "",
         tests("cloud/rate_limiter_rules"),
     ),

@@ -204,8 +204,8 @@ def without_turn(times: list[float], visits: list[Visit], delete: bool, slack: f
         given = visit.grant.deletes if delete else visit.grant.calls
         if given is None or visit.received == math.inf:
             continue
-        for number in range(given.count):
-            later = max(0.0, given.first + number * given.interval)
+        for begins in given:
+            later = max(0.0, begins)
             turns.append((visit.at + later - slack, visit.received + later + HORIZON + slack))
     turns.sort(reverse=True)
     usable: list[float] = []  # until when, of those that have begun

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.rate_limits import Limits
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import RateLimited, Stopped, classify
 from tests.support.rate_budget import MemoryLedger, Service, Story, Wire, configuration, too_many
-from tests.support.scheduler import Active
+from tests.support.scheduler import Active, Process
 from tests.support.virtual_time import virtual_time
 
 WAY = 0.05  #: seconds that a visit to the ledger takes at most, with what is called after it
@@ -276,7 +276,7 @@ def test_a_slot_that_is_free_again_is_used_at_once_and_in_the_order_of_the_calls
 
 def test_a_permit_that_is_not_used_within_the_horizon_is_lost(play, ledger):
     turns = rate_limiter._Permits()
-    turns.add(rate_limits.Permits(first=-0.2, interval=0.1, count=4), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
+    turns.add((-0.2, -0.1, 0.0, 0.1), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
     assert turns.ready(100.0)
     turns.use()
     assert turns.ready(100.0 + rate_limits.HORIZON - 0.01)
@@ -288,7 +288,7 @@ def test_a_permit_that_is_not_used_within_the_horizon_is_lost(play, ledger):
 
 def test_a_permit_is_not_used_before_its_time():
     turns = rate_limiter._Permits()
-    turns.add(rate_limits.Permits(first=0.3, interval=0.1, count=1), 100.0)
+    turns.add((0.3,), 100.0)
     assert not turns.ready(100.29)
     assert turns.ready(100.31)
     assert not turns.ready(100.3 + rate_limits.HORIZON)
@@ -298,7 +298,7 @@ def test_unused_slots_are_released(play, ledger):
     spending = make(ledger)
     spend(play, spending, 10, 5, seconds=0.05)
     assert ledger.ledger.held() > 0
-    play.sleep(2 * rate_limiter._RENEW + 1)
+    play.sleep(3 * rate_limiter._RENEW)
     assert ledger.ledger.held() == 0
     assert spending._keeper is None
     spend(play, spending, 10, 5)
@@ -333,6 +333,52 @@ def test_two_processes_get_the_same_when_both_want_all(play, ledger, rate, at_on
     few, many = sorted(counts.values())
     # Without a limit at once, each thread is as fast as another: three quarters are of the first process.
     assert few * (1.5 if at_once else 4) >= many
+
+
+def keep_busy(play, spending, process, end):
+    """Make calls in eight threads until a time; return when each began."""
+    began = []
+
+    def work():
+        while play.now < end:
+            with spending.permit("network", "R1"):
+                began.append(play.now)
+                play.simulation.sleep(0.05)
+
+    for _ in range(8):
+        play.start(work, process)
+    return began
+
+
+def test_a_process_gets_nearly_the_whole_rate_while_others_make_few_calls(play, ledger):
+    began = keep_busy(play, make(ledger, "busy"), Process("busy"), 20.0)
+    waits = []
+
+    def call_now_and_then(spending):
+        while play.now < 20.0:
+            asked = play.now
+            with spending.permit("network", "R1"):
+                waits.append(play.now - asked)
+            play.simulation.sleep(3.0)
+
+    for number in range(3):
+        one = make(ledger, f"idle {number}")
+        play.start(lambda one=one: call_now_and_then(one), Process(f"idle {number}"))
+    play.sleep(21.0)
+    assert len(began) > 0.9 * 20 * 50
+    assert max(waits) < 2 * rate_limits.HORIZON
+
+
+def test_the_rate_of_a_process_that_died_is_not_lost_until_its_lease_is_over(play, ledger):
+    victim = Process("victim")
+    keep_busy(play, make(ledger, "victim"), victim, 60.0)
+    play.sleep(5.0)
+    play.simulation.kill(victim)
+    died = play.now
+    began = keep_busy(play, make(ledger, "heir"), Process("heir"), died + 5.0)
+    play.sleep(6.0)
+    assert min(began) < died + 2 * rate_limits.HORIZON
+    assert len([at for at in began if died + 1.0 <= at < died + 3.0]) > 0.8 * 2 * 50
 
 
 # -------------------------------------------------------------------------------------------- any schedule, any trouble
@@ -381,7 +427,7 @@ def _unused_turns_kept(patch):
     patch.setattr(
         rate_limiter._Permits,
         "ready",
-        lambda turns, now: not turns.limited or bool(turns.times and turns.times[0][0] <= now),
+        lambda turns, now: not turns.limited or bool(turns.times and turns.times[0] <= now),
     )
 
 
