@@ -13,9 +13,9 @@ The subclasses of waitress stop two attacks that take few bytes and no token:
 
 waitress would need three changes, so that the subclasses can go: its regular expressions match in linear time;
 ``ChunkedReceiver`` enforces the limits ``max_control_line`` and ``max_trailer`` that it names in a comment;
-``maintenance`` closes a connection whose request is incomplete, or whose answer is not read, after a time. None of its
-issues and pull requests has one of them. Its pull request 503, for release 4.0.0, changes the parser that ``_Request``
-extends. Therefore setup.cfg excludes this release.
+``maintenance`` closes a connection whose request is incomplete, or whose answer is not read, after a time. A search of
+its issues and pull requests found none of them. Its pull request 503, for release 4.0.0, changes the parser that
+``_Request`` extends. Therefore setup.cfg excludes this release.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 from waitress.utilities import BadRequest, Error
 
-from cleanup_orchestrator.errors import CleanupError
-
 #: Bytes of a request's line and headers. A token has some hundred bytes, in the largest formats some thousand.
 MAX_HEAD = 64 * 1024
 #: Bytes of a body. The API has a lower limit with its own error; this one stops clients that send more regardless.
@@ -67,42 +65,31 @@ _HEADERS = (
     ("Vary", "X-Auth-Token, OpenStack-API-Version"),
 )
 
-#: By status: the code of an error of this server. ``api.errors`` explains them; no release of Python renames them.
-CODES = {
-    400: "bad_request",
-    408: "request_timeout",
-    413: "body_too_large",
-    431: "request_header_fields_too_large",
-    500: "internal_error",
-    501: "not_implemented",
+#: By status: the code and the text of an error of this server. ``api.errors`` explains the codes.
+ERRORS = {
+    400: ("bad_request", "this is not an HTTP request"),
+    408: ("request_timeout", "the request did not arrive in time"),
+    413: ("body_too_large", f"the body is larger than {MAX_BODY} bytes"),
+    431: ("request_header_fields_too_large", f"the request's line and headers are larger than {MAX_HEAD} bytes"),
+    500: ("internal_error", "an unexpected error: see the log of the server"),
+    501: ("not_implemented", "the only Transfer-Encoding of this server is chunked"),
 }
 
 _LOG = logging.getLogger(__name__)
 
 
-def _error(status: int, detail: str) -> bytes:
-    """Return the body of an error in the shape of the API."""
-    title = http.HTTPStatus(status).phrase
-    error: dict[str, Any] = {"status": status, "code": CODES[status], "title": title, "detail": detail}
-    error |= {"limit": MAX_BODY} if status == 413 else {}
-    return json.dumps({"errors": [{**error, "request_id": f"req-{uuid.uuid4()}"}]}).encode()
-
-
 class _Refusal(ErrorTask):
-    """Answers a refused request, or an error of the application."""
+    """Answers a refused request, or an error of the application, in the shape of the API."""
 
     def execute(self) -> None:
         """Write the answer, and close the connection."""
-        error = self.request.error
-        details = {
-            408: "the request did not arrive in time",
-            413: f"the body is larger than {MAX_BODY} bytes",
-            431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
-            500: "an unexpected error: see the log of the server",
-            501: "the only Transfer-Encoding of this server is chunked",
-        }
-        body = _error(error.code, details.get(error.code, "this is not an HTTP request"))
-        self.status = f"{error.code} {error.reason}"
+        status = self.request.error.code
+        code, detail = ERRORS[status]
+        title = http.HTTPStatus(status).phrase
+        error: dict[str, Any] = {"status": status, "code": code, "title": title, "detail": detail}
+        error |= {"limit": MAX_BODY} if status == 413 else {}
+        body = json.dumps({"errors": [{**error, "request_id": f"req-{uuid.uuid4()}"}]}).encode()
+        self.status = f"{status} {self.request.error.reason}"
         self.response_headers.extend(_HEADERS)
         self.set_close_on_finish()
         self.content_length = len(body)
@@ -220,26 +207,6 @@ class _Listener(TcpWSGIServer):
             channel.end_if_late(time.monotonic(), self.patience)
 
 
-#: What this module overrides in waitress. Without one of them, a limit would silently not apply.
-_HOOKS = (
-    (TcpWSGIServer, ("channel_class", "maintenance")),
-    (HTTPChannel, ("parser_class", "error_task_class", "request", "total_outbufs_len")),
-    (HTTPRequestParser, ("received", "parse_header", "body_rcv")),
-    (ChunkedReceiver, ("received", "control_line", "trailer")),
-)
-
-
-def _check_waitress() -> None:
-    """Check that waitress has what this module overrides.
-
-    :raises CleanupError: it has not
-    """
-    for owner, names in _HOOKS:
-        if missing := [name for name in names if not hasattr(owner, name)]:
-            text = f"waitress has no {', '.join(missing)} in {owner.__name__}: the limits of the server would not apply"
-            raise CleanupError(f"the installed libraries do not fit this release: {text}")
-
-
 def _allow_open_files(connections: int) -> None:
     """Raise the soft limit of open files to the hard limit if the connections need it.
 
@@ -286,9 +253,7 @@ class Server:
         """Listen. :meth:`serve` answers the requests.
 
         :raises OSError: if the address is in use, or the process may not open enough files for the connections
-        :raises CleanupError: if the release of waitress is not supported
         """
-        _check_waitress()
         _allow_open_files(limits.connections)
         settings = Adjustments(
             host=host,

@@ -28,7 +28,7 @@ REQUEST_ID = "openstack.request_id"
 HELP_URL = "cleanup_orchestrator.help_url"
 
 #: Every code of an error, with its status and its meaning. Each name in backquotes is a member of the error. The HTTP
-#: server answers the codes of ``http_server.CODES`` itself, then without a help link.
+#: server answers the codes of ``http_server.ERRORS`` itself, then without a help link.
 CODES: dict[str, tuple[int, str]] = {
     "bad_request": (400, "The API cannot parse the HTTP request."),
     "invalid_json": (

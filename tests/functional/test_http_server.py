@@ -15,7 +15,7 @@ import pytest
 from waitress import utilities
 from waitress.adjustments import Adjustments
 
-from cleanup_orchestrator.http_server import CODES, MAX_BODY, MAX_HEAD, Limits, Server, _Request
+from cleanup_orchestrator.http_server import ERRORS, MAX_BODY, MAX_HEAD, Limits, Server, _Request
 from tests.support.timing import wait
 
 LARGE = 5_000_000  #: bytes of an answer that exceeds every buffer of the kernel
@@ -282,7 +282,7 @@ def test_every_error_of_waitress_has_a_code():
     for kind in kinds:
         kinds += kind.__subclasses__()
         found.add(kind.code)
-    assert found <= {*CODES}
+    assert found <= {*ERRORS}
 
 
 @pytest.mark.parametrize("expect", [b"", b"\r\nExpect: 100-continue"])

@@ -211,10 +211,10 @@ MUTATIONS = (
         tests("functional/test_http_server"),
     ),
     Mutation(
-        "A server starts with a waitress that knows none of its limits",
+        "A client gets no more time for a second request than is left of the first",
         HTTP,
-        "        _check_waitress()\n",
-        "",
+        "        if awaited is not self.awaited:\n",
+        "        if self.awaited is None:\n",
         ("tests/unit/test_http_server.py",),
     ),
     Mutation(

@@ -4,10 +4,8 @@ import socket
 import threading
 
 import pytest
-from waitress.task import ErrorTask
 
 from cleanup_orchestrator import http_server
-from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.http_server import Limits, Server, _Channel
 from tests.support.timing import wait
 
@@ -91,12 +89,6 @@ def test_a_connection_is_closed_if_its_client_is_late(name):
     _Channel.end_if_late(connection, 100.0, 10.0)
     assert connection.said == said
     assert connection.awaited == (ANSWER if connection.total_outbufs_len else connection.request)
-
-
-def test_a_waitress_without_a_hook_of_a_limit_is_refused(monkeypatch):
-    monkeypatch.setattr(http_server, "_HOOKS", ((ErrorTask, ("execute", "a_hook_of_another_release")),))
-    with pytest.raises(CleanupError, match="waitress has no a_hook_of_another_release in ErrorTask"):
-        Server("127.0.0.1", 0, answer, Limits(1, 60.0, 3))
 
 
 LARGE = 20_000_000  #: bytes that exceed every buffer

@@ -37,5 +37,5 @@ def test_every_code_is_explained_once():
         ("invalid_body", 400),
         ("invalid_query", 400),
     }
-    of_server = {(code, status) for status, code in http_server.CODES.items()}
+    of_server = {(code, status) for status, (code, _) in http_server.ERRORS.items()}
     assert {(code, status) for code, (status, _) in errors.CODES.items()} == raised | foreign | passed_on | of_server
