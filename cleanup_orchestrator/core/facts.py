@@ -1,6 +1,6 @@
 """What a step found out about its deletion as a whole, as typed facts.
 
-A step returns facts in ``StepResult.learned``. ``actions.record`` alone turns them into changes of the deletion.
+A step returns facts in ``StepResult.learned``. ``results.record`` alone turns them into changes of the deletion.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force, orphan_scan
-from cleanup_orchestrator.core.actions import believed, record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.messages import Place
 from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan
+from cleanup_orchestrator.core.results import believed, record, settled
 from cleanup_orchestrator.core.step import SCANS, TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
@@ -329,7 +329,7 @@ def _survey_result(holder: Step, step: Step, old: Step | None, now: datetime.dat
     if step.waived or (old is not None and old.waived):
         result: dict[str, Any] = {"waived": step.waived, "reason": step.reason, "message": step.message}
         result |= {"outcome": str(Outcome.NONE)}
-        if old is None or old.state is not StepState.RUNNING:  # a running one ends by itself; see actions.record
+        if old is None or old.state is not StepState.RUNNING:  # a running one ends by itself; see results.record
             result |= {"state": str(StepState.IDLE), "round": 0}
         return result
     return {}

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from oslo_log import log
 
 from cleanup_orchestrator.cloud.session import GuardedSession
-from cleanup_orchestrator.core.actions import believed
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.orphan_scan import OrphanScan
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.results import believed
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.monitoring import activity, metrics

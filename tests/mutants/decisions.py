@@ -131,7 +131,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Polls count as failed attempts",
-        "cleanup_orchestrator/core/actions.py",
+        "cleanup_orchestrator/core/results.py",
         "attempt=1 if failed_poll else step.attempt",
         "attempt=step.attempt",
         tests("core/snapshot"),

@@ -7,6 +7,7 @@ ROUNDS = "cleanup_orchestrator/core/rounds.py"
 GUARD = "cleanup_orchestrator/core/guard.py"
 TRANSITIONS = "cleanup_orchestrator/core/transitions.py"
 ACTIONS = "cleanup_orchestrator/core/actions.py"
+RESULTS = "cleanup_orchestrator/core/results.py"
 ORDERING = "cleanup_orchestrator/core/dependencies.py"
 FORCE = "cleanup_orchestrator/core/force.py"
 APPROVAL = "cleanup_orchestrator/core/approvals.py"
@@ -195,10 +196,10 @@ MUTATIONS = (
     # ------------------------------------------------------------------------------------------------------ actions
     Mutation(
         "The result of a step that was waived meanwhile counts",
-        ACTIONS,
+        RESULTS,
         "    if step.waived:  # it was waived",
         "    if False:  # it was waived",
-        tests("core/actions core/waivers"),
+        tests("core/results core/waivers"),
     ),
     Mutation(
         "A new drain keeps the empty inventories of before",
@@ -216,17 +217,17 @@ MUTATIONS = (
     ),
     Mutation(
         "A project that went without a lock keeps the empty inventories of before",
-        ACTIONS,
+        RESULTS,
         '({} if locked else {"empty_inventories": 0})',
         "{}",
-        tests("core/actions"),
+        tests("core/results"),
     ),
     Mutation(
         "A lock that is gone keeps the empty inventories of before",
-        ACTIONS,
+        RESULTS,
         '= {"closed_at": None, "drained_at": None, "empty_inventories": 0}',
         '= {"closed_at": None, "drained_at": None}',
-        tests("core/actions"),
+        tests("core/results"),
     ),
     Mutation(
         "A lock that was voided in a round counts in the next one",
@@ -272,10 +273,10 @@ MUTATIONS = (
     ),
     Mutation(
         "A field that looks unchanged is not written",
-        ACTIONS,
+        RESULTS,
         "return frozenset(_learned(result).keys() | progress)",
         "return frozenset({n for n in _learned(result) if getattr(after, n) != getattr(before, n)} | progress)",
-        tests("core/actions"),
+        tests("core/results"),
     ),
     Mutation(
         "A step that is held uses up its tries",
@@ -300,10 +301,10 @@ MUTATIONS = (
     ),
     Mutation(
         "A sweep that deleted something is no progress",
-        ACTIONS,
+        RESULTS,
         "        bool(result.deleted)\n        or (",
         "        (",
-        tests("core/actions core/decide"),
+        tests("core/results core/decide"),
     ),
     # ----------------------------------------------------------------------------------------------------- ordering
     Mutation(

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Callable
 
-from cleanup_orchestrator.core import actions, decide, force, transitions
+from cleanup_orchestrator.core import actions, decide, force, results, transitions
 from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
@@ -147,7 +147,7 @@ class World:
         self.left[step_id] = {one.id: one for one in result.leftovers}
         if result.outcome is Outcome.UNKNOWN:
             self.left[step_id] = abandoned
-        self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
+        self.deletion, self.steps[step_id] = results.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:
         """Let engine and workers run, time included, until only a person can go on (or ``until`` is reached)."""

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
@@ -157,7 +157,7 @@ def test_a_result_without_progress_keeps_a_progress_time_that_was_set_meanwhile(
         def meanwhile(*args):
             known = other.get(record.id)
             other.save(known, dataclasses.replace(known, progress_at=later))
-            return actions.record(*args)
+            return results.record(*args)
 
         monkeypatch.setattr(steps_module, "record", meanwhile)
         assert store.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))

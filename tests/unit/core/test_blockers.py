@@ -5,11 +5,11 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.blockers import blockers, only_a_person_clears
 from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Child, Force, Mode, Status
 from cleanup_orchestrator.core.reasons import ONE_ANSWER, ONLY_A_PERSON, Reason
+from cleanup_orchestrator.core.results import record
 from cleanup_orchestrator.core.rounds import refused_token
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.api import views
-from cleanup_orchestrator.core import actions, guard
+from cleanup_orchestrator.core import guard, results
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import HoldOptions, allowed, destructive
@@ -435,7 +435,7 @@ class HoldWorld(World):
         held = guard.hold(self.deletion, self.now, self.rules.hold_options) is not None
         if held and destructive(self.deletion, step) and result is None:
             result = ON_HOLD  # the answer of the guard
-            self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
+            self.deletion, self.steps[step_id] = results.record(self.deletion, step, result, self.now)
             return
         super().finish(step_id, result)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.results import record
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
 from tests.support import sweeps

@@ -8,11 +8,11 @@ import pytest
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import plugin_liens
-from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.results import record
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Leftover, Outcome
 from cleanup_orchestrator.plugins import registry

@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.deletion import RoundPurpose
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
@@ -117,5 +117,5 @@ def test_leftovers_are_tried_again_within_an_eighth_of_the_time_so_far(kind, att
 def test_a_poll_is_no_failed_attempt(reason, result, attempt):
     """Otherwise one list that fails after eight polls is repeated only after a minute."""
     step = dataclasses.replace(PORT, attempt=9, state=StepState.RUNNING, outcome=Outcome.LEFTOVERS, reason=reason)
-    _, after = actions.record(deletion(purpose=RoundPurpose.DELETE), step, result, T0)
+    _, after = results.record(deletion(purpose=RoundPurpose.DELETE), step, result, T0)
     assert after.attempt == attempt

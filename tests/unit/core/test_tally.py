@@ -5,10 +5,10 @@ import itertools
 
 import pytest
 
-from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.messages import message
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.results import record
 from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.core.tally import found as ever_found
 from cleanup_orchestrator.core.tally import remaining, tally

@@ -6,7 +6,7 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.api import views
-from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
@@ -219,7 +219,7 @@ def test_what_comes_in_after_the_waiver_is_no_result():
         SERVER, state=StepState.RUNNING, waived="w", reason="waived", message="by alice", round=3
     )
     for result in (CLEAR, UNKNOWN, left("1")):
-        _, after = actions.record(deletion(), running, result, T0)
+        _, after = results.record(deletion(), running, result, T0)
         assert (after.outcome, after.reason, after.message) == (Outcome.NONE, "waived", "by alice")
         assert after.remaining == len(result.leftovers), "what was seen stays on record"
 

@@ -8,7 +8,7 @@ import pytest
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
-from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, ChangeType
@@ -66,7 +66,7 @@ def removal(monkeypatch, projects, *changes, **record):
 
 def recorded(made, result):
     """Return the deletion after a result."""
-    return actions.record(dataclasses.replace(made.worker.store.record, empty_inventories=2), made.step, result, T0)[0]
+    return results.record(dataclasses.replace(made.worker.store.record, empty_inventories=2), made.step, result, T0)[0]
 
 
 WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
