@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion
+from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -110,4 +110,4 @@ def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Need
 
 def counts(deletion: Deletion) -> bool:
     """Whether a deletion counts for the limits: it deletes resources, and is no dry run."""
-    return deletion.mode in DELETING_MODES and not deletion.dry_run
+    return deletion.profile.deletes

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.actions import Actions, MarkDrained, SetCondition
 from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
 from cleanup_orchestrator.core.condition_types import CONDITIONS
 from cleanup_orchestrator.core.condition_types import ConditionType as Type
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import StatusReason
 from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope
@@ -45,7 +45,7 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
 def planned(view: Snapshot) -> tuple[SetCondition, ...]:
     """Return whether a plan saw everything; nothing if the dry run is no plan."""
     d = view.deletion
-    if d.mode not in DELETING_MODES:
+    if d.profile.only_reports:
         return ()
     missing = plans.unseen(d, view.steps)
     if not missing:
@@ -107,9 +107,8 @@ def _needs_a_person(view: Snapshot, step: Step) -> bool:
     No sweep does in a dry run, nor in a deletion that leaves the project: these end by themselves, and name what is
     left.
     """
-    d = view.deletion
-    ends = d.dry_run or d.mode is not Mode.CASCADE
-    return not (ends and step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)) and only_a_person_clears(d, step)
+    d, sweeps = view.deletion, step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)
+    return (d.profile.insists or not sweeps) and only_a_person_clears(d, step)
 
 
 def _named(step: Step) -> str:

@@ -30,7 +30,7 @@ from cleanup_orchestrator.core.actions import (
     Wake,
 )
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
@@ -54,7 +54,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
         return ()
     view = Snapshot(deletion, steps, now, rules or Rules())
     plan = ActionPlan(view)
-    known = view.known if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None
+    known = view.known if deletion.profile.adopted and deletion.status is not Status.CANCELLING else None
     if not known and (hold_over := _after_hold(view)):
         return _with_place(view, hold_over)
     if known:
@@ -151,7 +151,7 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
         return plan.end(Status.FAILED, StatusReason.NOT_IN_CATALOG, text)
     if d.dry_run:
         return (Move(Status.INVENTORY, StatusReason.DRY_RUN, "taking an inventory without any write"),)
-    if d.mode is Mode.REPORT:
+    if d.profile.only_reports:
         text = "taking an inventory first: a project that is not empty is not locked"
         return (Move(Status.INVENTORY, StatusReason.INVENTORY_FIRST, text),)
     if view.below:
@@ -212,7 +212,7 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
     if not progress.over:
         return ()
     found = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))
-    if d.mode is Mode.EMPTY and not d.dry_run and (round_.lien_unknown or view.giving_back):
+    if d.profile.keeps_project and not d.dry_run and (round_.lien_unknown or view.giving_back):
         # Without these lists nothing is deleted, and the users of a project that stays are not locked out for ever.
         text = "nothing is deleted, because a type that may raise a lien could not be listed: "
         return plan.end(Status.LEFTOVERS, StatusReason.UNKNOWN, text + found)
@@ -221,9 +221,9 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         conclusion = conditions.planned(view)
         missing = "".join(f"; INCOMPLETE, {c.message}" for c in conclusion if not c.status)
         return (*conclusion, Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, found + liens + missing))
-    if d.mode is Mode.REPORT:
+    if d.profile.only_reports:
         return _after_report(round_, plan, found)
-    if d.mode is not Mode.EMPTY or not round_.found_nothing:  # a project that is kept is not locked for no delete
+    if not d.profile.keeps_project or not round_.found_nothing:  # a project that is kept is not locked for no delete
         if waiting := _wait_before_deleting(view):
             return waiting
         on_hold = _hold_before_deleting(round_, plan)
@@ -312,7 +312,7 @@ def _recoverable(view: Snapshot, plan: ActionPlan) -> Actions:
 
 def _halts(view: Snapshot) -> list[Step]:
     """Return the steps that stop what runs, while the project can be restored."""
-    if view.deletion.project_gone_at or view.deletion.origin is not Origin.REQUEST:  # it cannot be restored
+    if view.deletion.project_gone_at or not view.deletion.profile.requested:  # it cannot be restored
         return []
     return [s for s in view.steps if s.kind is StepKind.HALT]
 

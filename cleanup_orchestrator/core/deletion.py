@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from enum import StrEnum
 from typing import Any
 
@@ -35,6 +36,68 @@ class Origin(StrEnum):
     NOTICED = "noticed"
     #: An orphan scan found resources of a project that is gone, and an admin requested their deletion.
     ADOPTED = "adopted"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Profile:
+    """What a deletion does and may do, by its mode, its origin, and whether it is a dry run."""
+
+    mode: Mode
+    dry_run: bool = False
+    origin: Origin = Origin.REQUEST
+
+    @property
+    def only_reports(self) -> bool:
+        """Whether it deletes no resource, and locks the project only after an inventory found nothing."""
+        return self.mode is Mode.REPORT
+
+    @property
+    def keeps_project(self) -> bool:
+        """Whether it gives the project back: it neither disables nor removes it, nor deletes its settings."""
+        return self.mode is Mode.EMPTY
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change anything in the cloud."""
+        return not self.dry_run and self.origin is not Origin.NOTICED
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it deletes resources."""
+        return self.mode in DELETING_MODES and not self.dry_run
+
+    @property
+    def plans(self) -> bool:
+        """Whether it only shows what a deletion with the same mode would delete."""
+        return self.mode in DELETING_MODES and self.dry_run
+
+    @property
+    def insists(self) -> bool:
+        """Whether it goes on until the project is empty. Any other one ends with a report, and frees the project."""
+        return self.mode is Mode.CASCADE and not self.dry_run
+
+    @property
+    def may_be_forced(self) -> bool:
+        """Whether an admin may decide to abandon what it cannot delete."""
+        return self.insists and self.requested
+
+    @property
+    def requested(self) -> bool:
+        """Whether a user requested it for a project that Keystone knew, so that the project can be restored."""
+        return self.origin is Origin.REQUEST
+
+    @property
+    def noticed(self) -> bool:
+        """Whether another client deleted the project, so that resources are only listed."""
+        return self.origin is Origin.NOTICED
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the project was gone before it was requested."""
+        return self.origin is Origin.ADOPTED
+
+
+_profile = functools.cache(Profile)
 
 
 class Status(StrEnum):
@@ -221,6 +284,11 @@ class Deletion:
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of a type if it is true."""
         return next((c for c in self.conditions if c.type == type_ and c.status), None)
+
+    @property
+    def profile(self) -> Profile:
+        """What the deletion does and may do."""
+        return _profile(self.mode, self.dry_run, self.origin)
 
     @property
     def line(self) -> LineKey:

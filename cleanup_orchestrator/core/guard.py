@@ -16,7 +16,7 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -168,12 +168,12 @@ def _dry_run(inputs: HoldInputs, step: Step) -> Found:
 
 def _noticed(inputs: HoldInputs, step: Step) -> Found:
     """Another client deleted the project: the deletion only lists resources."""
-    return _if(inputs.deletion.origin is Origin.NOTICED, "the deletion of the project was only noticed")
+    return _if(inputs.deletion.profile.noticed, "the deletion of the project was only noticed")
 
 
 def _no_project(inputs: HoldInputs, step: Step) -> Found:
     """An adopted deletion has no project: it deletes resources and nothing else."""
-    other = inputs.deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP
+    other = inputs.deletion.profile.adopted and step.kind is not StepKind.SWEEP
     return _if(other, "the project does not exist")
 
 
@@ -181,7 +181,7 @@ def _kept_project(inputs: HoldInputs, step: Step) -> Found:
     """The deletion keeps the project: it neither disables nor removes it, nor deletes its settings."""
     last = step.kind in (StepKind.CLOSE, StepKind.REMOVE)
     settings = step.project_setting and inputs.deletion.purpose is not RoundPurpose.INVENTORY
-    return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), "the deletion keeps the project")
+    return _if(inputs.deletion.profile.keeps_project and (last or settings), "the deletion keeps the project")
 
 
 def _never_delete(inputs: HoldInputs, step: Step) -> Found:
@@ -310,7 +310,7 @@ def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Wi
 
     ``None``: nothing does, or the deletion never writes. A cancel is never held: it gives the project back.
     """
-    if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
+    if not deletion.profile.writes or deletion.status is Status.CANCELLING:
         return None
     inputs = HoldInputs(deletion, now, options)
     found = [cause for one in WAITING for cause in one.of_deletion(inputs)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -84,7 +84,7 @@ def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
     every = list(steps)
     late = (s for s in _late(deletion, every) if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN))
     waiting = [s for s in late if s.reason not in ONLY_A_PERSON]
-    found = dependencies.waits_of_each(waiting, every, deletion.round, deletion.mode is Mode.EMPTY)
+    found = dependencies.waits_of_each(waiting, every, deletion.round, deletion.profile.keeps_project)
     return {(s.region, s.service, s.type): _wait(names) for s, names in found}
 
 
@@ -94,8 +94,8 @@ def behind(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, tuple[st
     Directly or not. A type whose service deletes its resources moves, and so does one that is being swept.
     """
     every, round_ = list(steps), deletion.round
-    late = _late(deletion, every)
-    names = {s.id: found for s, found in dependencies.waits_of_each(late, every, round_, deletion.mode is Mode.EMPTY)}
+    late, kept = _late(deletion, every), deletion.profile.keeps_project
+    names = {s.id: found for s, found in dependencies.waits_of_each(late, every, round_, kept)}
     by_name: dict[str, list[Step]] = {}
     for step in every:
         by_name.setdefault(step.name if step.type else step.service, []).append(step)
@@ -142,6 +142,5 @@ def _wait(names: tuple[str, ...]) -> str:
 
 def reason_now(deletion: Deletion, reason: str) -> str:
     """Return the reason code of a leftover: what a cascade under way found is queued, and not merely present."""
-    live = deletion.mode in DELETING_MODES and not deletion.dry_run and deletion.status in LIVE
-    deletes = live and deletion.status is not Status.CANCELLING
+    deletes = deletion.profile.deletes and deletion.status in LIVE and deletion.status is not Status.CANCELLING
     return str(Reason.QUEUED) if deletes and reason == Reason.PRESENT else reason

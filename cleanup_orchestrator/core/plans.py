@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
 from cleanup_orchestrator.core.blockers import remedy_of
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
@@ -42,7 +42,7 @@ def hash_of(steps: Iterable[Step]) -> str:
 
 def is_plan(deletion: Deletion) -> bool:
     """Whether a deletion is a plan: a dry run that has ended, of a mode that deletes resources."""
-    return deletion.dry_run and deletion.mode in DELETING_MODES and deletion.status is Status.PLANNED
+    return deletion.profile.plans and deletion.status is Status.PLANNED
 
 
 def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import datetime
 import hashlib
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Origin
+from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Step
@@ -39,7 +39,7 @@ def binding(deletion: Deletion) -> bool:
 
     A deletion that changes nothing only reports them.
     """
-    return deletion.mode in DELETING_MODES and not deletion.dry_run and deletion.origin is not Origin.NOTICED
+    return deletion.profile.deletes and not deletion.profile.noticed
 
 
 def sentence(leftovers: Iterable[Leftover]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
-from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope, keeps_last_result
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
@@ -129,7 +129,7 @@ class Round:
 
         Project settings never keep an empty project from its removal. No token can be had for a project that is gone.
         """
-        lien = self.may_raise_lien(step) and self.view.deletion.mode is not Mode.EMPTY
+        lien = self.may_raise_lien(step) and not self.view.deletion.profile.keeps_project
         waits_indefinitely = self.view.waits_indefinitely or lien
         return (
             waits_indefinitely
@@ -288,7 +288,7 @@ def _waiting(round_: Round) -> dict[str, bool]:
     if d.purpose is RoundPurpose.INVENTORY:
         return {}
     awaited = [s for s in view.steps if not keeps_last_result(d, s) and not round_.is_abandoned(s)]
-    kept = d.mode is Mode.EMPTY
+    kept = d.profile.keeps_project
     unsettled = bool(view.unplanned) or kept or any(map(round_.count_unknown, round_.subjects))
     late = [s for s in round_.subjects if s.round < d.round and dependencies.waits_for(s, awaited, d.round, kept)]
     # Project settings may wait for other settings that were given up. Then they stay, too.
@@ -302,7 +302,7 @@ def _tries_again(round_: Round, step: Step) -> bool:
         return False
     if round_.waits_indefinitely_for(step) or step.attempt < view.rules.attempts or step.reason == Reason.ON_HOLD:
         return True
-    if view.deletion.mode is not Mode.EMPTY or step.reason in ONLY_A_PERSON:
+    if not view.deletion.profile.keeps_project or step.reason in ONLY_A_PERSON:
         return False
     # It ends although something is left, but not while it makes progress: the next delete may free what is in use.
     patience = view.rules.stall_after if step.polled else datetime.timedelta(seconds=view.rules.retry_cap)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
@@ -141,7 +141,7 @@ class Snapshot:
         ever. A step that the never-delete list withholds is given up at once, because nothing else would end the
         deletion.
         """
-        tries = self.deletion.mode is not Mode.CASCADE and step.attempt >= self.rules.attempts
+        tries = not self.deletion.profile.insists and step.attempt >= self.rules.attempts
         return (tries and step.reason != Reason.ON_HOLD) or step.reason == Reason.PROJECT_PROTECTED
 
     # -- the whole deletion
@@ -155,7 +155,7 @@ class Snapshot:
         d = self.deletion
         if d.purpose is RoundPurpose.INVENTORY and force.works(d):
             return False
-        deleting = d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
+        deleting = d.profile.insists and d.status in (Status.DELETING, Status.VERIFYING)
         return deleting and not self.unplanned
 
     @functools.cached_property
@@ -179,13 +179,13 @@ class Snapshot:
         From then on the project is not locked, and no inventory proves anything.
         """
         release = self.task(StepKind.RELEASE)
-        return self.deletion.mode is Mode.EMPTY and release.round >= self.deletion.since_round
+        return self.deletion.profile.keeps_project and release.round >= self.deletion.since_round
 
     @property
     def lost(self) -> bool:
         """Whether another client deleted a project that the deletion keeps."""
         d = self.deletion
-        return d.mode is Mode.EMPTY and d.project_gone_at is not None and d.status is not Status.CANCELLING
+        return d.profile.keeps_project and d.project_gone_at is not None and d.status is not Status.CANCELLING
 
     @property
     def known(self) -> Step | None:
@@ -218,7 +218,7 @@ class Snapshot:
         may leave the project ends, because it must not lock out its users for ever.
         """
         d = self.deletion
-        return reason in BY_MANAGERS and d.mode is Mode.CASCADE and not d.dry_run and d.status in LOCKED
+        return reason in BY_MANAGERS and d.profile.insists and d.status in LOCKED
 
     @property
     def begun(self) -> bool:

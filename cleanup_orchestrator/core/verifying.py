@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.actions import (
     waived_text,
 )
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
@@ -72,17 +72,17 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     view, d = round_.view, round_.view.deletion
     leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
     found = summary(leftovers, unknown)
-    never = round_.behind_out_of_reach if d.mode is Mode.CASCADE else ()
+    never = round_.behind_out_of_reach if d.profile.insists else ()
     stays = all(round_.out_of_reach(s) or s.id in never for s in leftovers)
     if d.project_gone_at and stays and all(round_.out_of_reach(s) for s in unknown):
         text = "another client deleted the project, and no token for it can be had any more: "
         return plan.end(Status.LEFTOVERS, StatusReason.PROJECT_GONE, text + found)
-    if d.mode is Mode.REPORT:
+    if d.profile.only_reports:
         return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, found)
     if view.unplanned:
         text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
         return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found + _needed_by_others(round_))
-    if d.mode is Mode.EMPTY:  # its users wait for the project: they clear what is left, and retry
+    if d.profile.keeps_project:  # its users wait for the project: they clear what is left, and retry
         reason = StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN
         needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
         refused = f"; nothing more was deleted: {needs.message}, and a retry waits for that" if needs else ""
@@ -101,7 +101,7 @@ def _needed_by_others(round_: Round) -> str:
 
     A type outside of the selection that could not be listed may have such resources, too.
     """
-    if round_.view.deletion.mode is not Mode.EMPTY:
+    if not round_.view.deletion.profile.keeps_project:
         return ""
     unknown = {s.id for s in round_.subjects if s.outcome is Outcome.UNKNOWN and not round_.selected(s)}
     others = [s for s in round_.subjects if s.unselected or s.unplanned or s.id in unknown]
@@ -119,9 +119,9 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
     if _drain_lost(view):
         return _drain_again(view, plan)
     if d.empty_inventories >= _needed(d, view.rules):
-        if d.mode is Mode.EMPTY:
+        if d.profile.keeps_project:
             return _give_back(view, plan)
-        if d.origin is Origin.NOTICED:
+        if d.profile.noticed:
             text = "another client deleted the project, and none of its members' resources is left"
             return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + waived_text(d)),)
         if not d.closed_at and not d.project_gone_at:
@@ -136,7 +136,7 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
 
 def _hopeless(view: Snapshot) -> bool:
     """Whether the project cannot become empty in this attempt, so that it is not locked any longer than necessary."""
-    return bool(view.unplanned) or (view.deletion.mode is Mode.EMPTY and not Round(view).found_nothing)
+    return bool(view.unplanned) or (view.deletion.profile.keeps_project and not Round(view).found_nothing)
 
 
 def _give_back(view: Snapshot, plan: ActionPlan) -> Actions:
@@ -179,7 +179,7 @@ def _emptied(view: Snapshot) -> str:
 def _drain_lost(view: Snapshot) -> bool:
     """Whether another client undid or changed the lock, so that the drain has to be repeated."""
     d = view.deletion
-    if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
+    if d.drained_at or d.closed_at or d.project_gone_at or d.profile.noticed:
         return False
     drain, close = view.task(StepKind.DRAIN), view.task(StepKind.CLOSE)
     if not done(drain, d.since_round):
@@ -264,7 +264,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
     if not drive(Round(view), plan).over:
         return ()
-    if d.origin is Origin.ADOPTED:
+    if d.profile.adopted:
         text = "the project was gone already, and nothing of it is left" + waived_text(d)
         return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text),)
     remove = plan.run(StepKind.REMOVE, d.round)

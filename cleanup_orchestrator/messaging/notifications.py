@@ -22,7 +22,7 @@ from oslo_log import log
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
@@ -97,7 +97,7 @@ def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) 
     Until the inventory has ended, the end of the recovery window is not known. It is not before the present status
     began, so that the time that is returned never decreases.
     """
-    if deletion.mode not in DELETING_MODES or deletion.dry_run:
+    if not deletion.profile.deletes:
         return None
     if deletion.point_of_no_return_at is not None or deletion.status not in _BEFORE_DELETES:
         return deletion.point_of_no_return_at

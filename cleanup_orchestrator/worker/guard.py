@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession
-from cleanup_orchestrator.core.deletion import Deletion, Origin
+from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.guard import WAITING, Cause, HoldName, shown
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.errors import (
@@ -67,7 +67,7 @@ class WriteGuard:
         """
         if why := self._withheld():
             raise Stopped(f"{method} withheld: {why}")
-        if self._deletion.origin is Origin.ADOPTED:
+        if self._deletion.profile.adopted:
             self._expect_gone(method)
         if causes := self._causes():
             raise self._error(method, causes)

@@ -20,15 +20,15 @@ MUTATIONS = (
     Mutation(
         "A project that is kept may be disabled and removed",
         GUARD,
-        "return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), ",
-        "return _if(inputs.deletion.mode is Mode.EMPTY and settings, ",
+        "return _if(inputs.deletion.profile.keeps_project and (last or settings), ",
+        "return _if(inputs.deletion.profile.keeps_project and settings, ",
         tests("core/guard core/empty"),
     ),
     Mutation(
         "The settings of a project that is kept may be deleted",
         GUARD,
-        "return _if(inputs.deletion.mode is Mode.EMPTY and (last or settings), ",
-        "return _if(inputs.deletion.mode is Mode.EMPTY and last, ",
+        "return _if(inputs.deletion.profile.keeps_project and (last or settings), ",
+        "return _if(inputs.deletion.profile.keeps_project and last, ",
         tests("core/guard core/empty"),
     ),
     Mutation(
@@ -76,7 +76,7 @@ MUTATIONS = (
     Mutation(
         "A project is locked for the recovery window although nothing is selected",
         DECIDE,
-        "if d.mode is not Mode.EMPTY or not round_.found_nothing:",
+        "if not d.profile.keeps_project or not round_.found_nothing:",
         "if True:",
         tests("core/decide core/empty"),
     ),

@@ -399,8 +399,8 @@ MUTATIONS = (
     Mutation(
         "An owner is told of deletes in a dry run",
         NOTIFICATIONS,
-        "if deletion.mode not in DELETING_MODES or deletion.dry_run:",
-        "if deletion.mode not in DELETING_MODES:",
+        "if not deletion.profile.deletes:",
+        "if deletion.profile.only_reports:",
         tests("messaging/notifications"),
     ),
     Mutation(

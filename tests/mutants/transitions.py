@@ -56,14 +56,14 @@ MUTATIONS = (
     Mutation(
         "A deletion that was only noticed may write",
         GUARD,
-        'return _if(inputs.deletion.origin is Origin.NOTICED, "the',
+        'return _if(inputs.deletion.profile.noticed, "the',
         'return _if(False, "the',
         tests("core/project_gone core/guard core/transitions"),
     ),
     Mutation(
         "An adopted deletion may lock",
         GUARD,
-        "other = inputs.deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP\n",
+        "other = inputs.deletion.profile.adopted and step.kind is not StepKind.SWEEP\n",
         "other = False\n",
         tests("core/project_gone"),
     ),
@@ -446,8 +446,8 @@ MUTATIONS = (
     Mutation(
         "Any dry run is a plan before it has ended",
         PLANS,
-        "return deletion.dry_run and deletion.mode in DELETING_MODES and deletion.status is Status.PLANNED",
-        "return deletion.dry_run and deletion.mode in DELETING_MODES",
+        "return deletion.profile.plans and deletion.status is Status.PLANNED",
+        "return deletion.profile.plans",
         tests("core/plans"),
     ),
     Mutation(
@@ -460,8 +460,8 @@ MUTATIONS = (
     Mutation(
         "A dry run raises liens",
         RAISED,
-        "return deletion.mode in DELETING_MODES and not deletion.dry_run and deletion.origin is not Origin.NOTICED",
-        "return deletion.mode in DELETING_MODES and deletion.origin is not Origin.NOTICED",
+        "return deletion.profile.deletes and not deletion.profile.noticed",
+        "return not deletion.profile.only_reports and not deletion.profile.noticed",
         tests("core/plugin_liens"),
     ),
     Mutation(

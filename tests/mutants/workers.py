@@ -70,7 +70,7 @@ MUTATIONS = (
     Mutation(
         "Leftovers of a dead project are deleted without asking Keystone for it again",
         GUARD,
-        "        if self._deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
+        "        if self._deletion.profile.adopted:\n            self._expect_gone(method)\n",
         "",
         tests("worker/guard"),
     ),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Iterator
 from typing import Any
 
-from cleanup_orchestrator.core import dependencies, guard, verifying
+from cleanup_orchestrator.core import dependencies, verifying
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import Move
-from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.core.guard import HoldName
+from cleanup_orchestrator.core.deletion import Mode, Profile
 from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
@@ -75,9 +73,7 @@ def _leftovers_that_stay_satisfy_an_edge() -> Iterator[Patch]:
 
 def _removes_the_project() -> Iterator[Patch]:
     """Let neither the engine nor the guard know that the project is kept."""
-    modes = types.SimpleNamespace(REPORT=Mode.REPORT, CASCADE=Mode.CASCADE, EMPTY=None)
-    yield verifying, "Mode", modes
-    yield guard, "HOLDS", tuple(hold for hold in guard.HOLDS if hold.name is not HoldName.KEPT_PROJECT)
+    yield Profile, "keeps_project", property(lambda _profile: False)
 
 
 def _one_inventory_is_enough() -> Iterator[Patch]:

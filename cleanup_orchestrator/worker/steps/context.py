@@ -17,7 +17,7 @@ from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force, plugin_liens
-from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
@@ -341,7 +341,7 @@ class StepContext(TaskContext):
         """Whether running resources are stopped for the recovery window."""
         options = self.worker.conf.deletion
         wanted = options.recovery_stop_servers and options.recovery_window > 0
-        return bool(wanted) and plugin_liens.binding(self.deletion) and self.deletion.origin is Origin.REQUEST
+        return bool(wanted) and plugin_liens.binding(self.deletion) and self.deletion.profile.requested
 
 
 class DeletionRunner(StepRunner):

@@ -15,7 +15,7 @@ from oslo_log import log
 
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.facts import (
     Fact,
     ProjectReopened,
@@ -208,7 +208,7 @@ def survey(
     before = {_key(step) for step in known}
     catalog: set[tuple[str, str]] = set()
     speaking: set[tuple[str, str]] = set()
-    kept = deletion.mode is Mode.EMPTY
+    kept = deletion.profile.keeps_project
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
         registry = sources.registry_for(answer)
         service = registry.services.get(answer.service_type)
@@ -264,7 +264,7 @@ def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Pr
         if project is not None and protection.why(project.id, deletion.project_name) is None:
             return _refused(project, Reason.PROJECT_RENAMED, f"it was renamed to {project.name}, and {why}")
         return _refused(project, Reason.PROJECT_PROTECTED, why)
-    if deletion.origin is Origin.ADOPTED:
+    if deletion.profile.adopted:
         if project is None and projects.knows(deletion.project_id, protection.own_project_id()):
             project = projects.get(deletion.project_id)
         if project is not None:
@@ -274,7 +274,7 @@ def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Pr
     if project.is_domain:
         return _refused(project, Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain")
     reason, message = "", ""
-    if deletion.mode is not Mode.EMPTY and (children := projects.children(project.id)):
+    if not deletion.profile.keeps_project and (children := projects.children(project.id)):
         message = f"it has child projects: {', '.join(children)}"
         if not _waits_for_children(deletion):
             return _refused(project, Reason.PROJECT_HAS_CHILDREN, message)
@@ -383,5 +383,5 @@ def _waits_for_children(deletion: Deletion) -> bool:
 
     They have deletions of their own, and this project is not locked yet.
     """
-    first = deletion.status is Status.INVENTORY and (deletion.mode is Mode.REPORT or deletion.dry_run)
+    first = deletion.status is Status.INVENTORY and (deletion.profile.only_reports or deletion.dry_run)
     return deletion.include_subtree and (deletion.status is Status.ACCEPTED or first)
