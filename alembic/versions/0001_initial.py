@@ -67,7 +67,7 @@ def upgrade() -> None:
         sa.Column("point_of_no_return_at", _TIME, nullable=True),
         sa.Column("approvals", sa.JSON, nullable=False),
         sa.Column("attention", _ID, nullable=False),
-        sa.Column("tally", sa.JSON, nullable=True),
+        sa.Column("tally", sa.JSON, nullable=False),
         sa.Column("retry_now_at", _TIME, nullable=True),
         sa.Column("selection", sa.JSON, nullable=True),
         sa.Column("lock_evidence", sa.String(255), nullable=False),

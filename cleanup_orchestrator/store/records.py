@@ -118,7 +118,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["approvals"] = tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in values["approvals"])
     values["forced"] = _force(values["forced"]) if values["forced"] else None
     values["selection"] = Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING
-    values["tally"] = Tally(**values["tally"] or {})
+    values["tally"] = Tally(**values["tally"])
     values["has_changes"], values["has_holds"] = bool(computed.has_changes), bool(computed.has_holds)
     return Deletion(**values)
 

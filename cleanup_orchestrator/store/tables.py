@@ -86,7 +86,7 @@ deletions = sa.Table(
     # Why a live deletion needs an operator: a copy of its conditions, for queries.
     sa.Column("attention", _CODE, nullable=False),
     # Counts of the steps; they hold if the version in them is that of the row.
-    sa.Column("tally", sa.JSON(none_as_null=True), nullable=True),
+    sa.Column("tally", sa.JSON, nullable=False),
     sa.Column("retry_now_at", _TIME, nullable=True),
     sa.Column("selection", sa.JSON(none_as_null=True), nullable=True),  # NULL: everything
     sa.Column("lock_evidence", sa.String(255), nullable=False),
