@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,13 +17,14 @@ from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
-from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.errors import CODES, ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project
-from cleanup_orchestrator.core import approvals, messages
+from cleanup_orchestrator.core import messages
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import TOO_FAST, Proposal, Refused, Requester
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step
@@ -32,8 +32,6 @@ from cleanup_orchestrator.drain import base as drain
 
 T = TypeVar("T")
 
-#: How often a handler tries to save a change while engines or workers write the same deletion.
-TRIES = 10
 #: Rules that show the role assignments that the drain removed.
 _SHOW_GRANTS = (policies.RESTORE, policies.CANCEL, policies.GRANTS_GET)
 #: Items that an error text names; further ones are counted. A member of the error object has all of them.
@@ -46,22 +44,20 @@ class DeletionHandlers:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
-    def _load(
-        self, req: webob.Request, rule: str, deletion_id: str
-    ) -> tuple[Deletion, Sequence[Step], datetime.datetime]:
-        """Return a deletion with its steps and the time, if the policy allows the rule.
+    def _get(self, req: webob.Request, rule: str, deletion_id: str) -> Deletion:
+        """Return a deletion if the policy allows the rule for it.
 
         A requester who is allowed in no domain gets 403 for every id. A requester who is allowed in some domains gets
         404 for the deletions of the others.
 
         :raises ApiError: 403 forbidden; 404 deletion_not_found
         """
-        found = self._find(req, rule, deletion_id, self._context.store.load)
-        self._allow(req, rule, found[0])
-        return found
+        d = self._find(req, rule, deletion_id, self._context.store.get)
+        self._allow(req, rule, d)
+        return d
 
     def _find(self, req: webob.Request, rule: str, deletion_id: str, read: Callable[[str], T]) -> T:
-        """Return what ``read`` returns for an id; see :meth:`_load`."""
+        """Return what ``read`` returns for an id; see :meth:`_get`."""
         try:
             if not schemas.is_uuid(deletion_id):
                 raise storage.NotFound(deletion_id)
@@ -70,7 +66,7 @@ class DeletionHandlers:
             raise self._refused(req, rule) from None
 
     def _allow(self, req: webob.Request, rule: str, d: Deletion) -> None:
-        """Check that the policy allows the rule for a deletion; see :meth:`_load`."""
+        """Check that the policy allows the rule for a deletion; see :meth:`_get`."""
         if not self._context.enforcer.may_about(req.context, rule, d):
             raise self._refused(req, rule)
         our_log.about(d.id, d.project_id)
@@ -105,11 +101,17 @@ class DeletionHandlers:
 
         :raises ApiError: 403 project_protected
         """
+        if text := self._why_protected(about):
+            project_id = about.id if isinstance(about, Project) else about.project_id
+            raise ApiError(403, "project_protected", text, project_id=project_id)
+
+    def _why_protected(self, about: Project | Deletion) -> str:
+        """Return why the configuration protects the project; empty: it does not."""
         project_id, name = (
             (about.id, about.name) if isinstance(about, Project) else (about.project_id, about.project_name)
         )
-        if why := self._context.protection().why(project_id, name):
-            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
+        why = self._context.protection().why(project_id, name)
+        return f"{name} ({project_id}): {why}" if why else ""
 
     def _limits(self, req: webob.Request) -> RequestLimits:
         """Return the limits for the requester: none for a user who may request the deletion of every project."""
@@ -122,6 +124,35 @@ class DeletionHandlers:
         """
         if liens := self._context.store.liens_in_force(tuple(project_ids)):
             raise _has_liens(liens, self._context.enforcer.readable(req.context))
+
+    def _propose(self, req: webob.Request, proposal: Proposal) -> Event | None:
+        """Apply a proposal to its deletion, have an engine process it, and return the journal line.
+
+        ``None``: nothing was written, because there is nothing to change.
+
+        :raises ApiError: 403; 404; 409; 429
+        """
+        with self._refusals(req):
+            if (decided := self._context.store.propose(proposal)) is None:
+                return None
+            self._cast(proposal.seen.id)
+            return decided.applied.events[0]
+
+    @contextlib.contextmanager
+    def _refusals(self, req: webob.Request) -> Iterator[None]:
+        """Answer the refusals of a proposal."""
+        try:
+            yield
+        except Refused as refused:
+            if refused.code == "project_has_liens":
+                raise _has_liens(refused.facts["liens"], self._context.enforcer.readable(req.context)) from None
+            raise ApiError(CODES[refused.code][0], refused.code, refused.text, **refused.facts) from None
+        except storage.TooManyDeletions as many:
+            raise limit_reached(many) from None
+        except storage.AlreadyUnderWay as other:
+            raise under_way(other.existing) from None
+        except storage.Conflict:
+            raise changes_too_fast() from None
 
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
         return self._view(req, *self._context.store.shown(deletion_id))
@@ -218,19 +249,16 @@ def href(req: webob.Request, deletion_id: str) -> str:
     return f"{req.application_url}/v1/deletions/{deletion_id}"
 
 
-def with_rank(enforcer: policies.PolicyEnforcer, requester: RequestContext, event: Event, d: Deletion) -> Event:
-    """Return the journal entry of a request to begin, retry or force a deletion, with the requester's rank."""
-    if not enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):
-        return event
-    return dataclasses.replace(event, data={**event.data, approvals.BY_ADMIN: True})
-
-
-def user_event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
-    """Return a journal entry for an action of the requester."""
-    actor, lent = req.context.user_id or "", req.context.trust_user_ids
-    if lent:
-        data = {**data, approvals.TRUST_USER_IDS: list(lent)}
-    return Event(type_, message, actor=actor, data=data, request_id=req.context.request_id)
+def requester(enforcer: policies.PolicyEnforcer, context: RequestContext, d: Deletion) -> Requester:
+    """Return who makes a request about a deletion, with the rank."""
+    return Requester(
+        context.user_id or "",
+        context.user_name or "",
+        context.request_id,
+        tuple(context.trust_user_ids),
+        context.delegated,
+        is_admin=enforcer.may_about(context, policies.CANCEL_OF_ADMIN, d),
+    )
 
 
 def forbidden(rule: str = "") -> ApiError:
@@ -254,6 +282,11 @@ def under_way(existing: Deletion) -> ApiError:
         text = f"({how}) is under way: follow it, or cancel it first"
     text = f"deletion {existing.id} of project {existing.project_id} {text}"
     return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+
+
+def changes_too_fast() -> ApiError:
+    """Return the 409 for a change that others got in the way of each time."""
+    return ApiError(409, "conflict", TOO_FAST)
 
 
 def limit_reached(many: storage.TooManyDeletions) -> ApiError:

@@ -19,16 +19,14 @@ from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, selections, views
 from cleanup_orchestrator.api.deletion import (
     NAMED,
-    TRIES,
     DeletionHandlers,
+    changes_too_fast,
     forbidden,
     href,
     limit_reached,
+    requester,
     under_way,
-    user_event,
-    with_rank,
 )
-from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
@@ -44,6 +42,8 @@ _PLAIN = (
     *("mode", "project_id", "project_name", "domain_id", "user_id", "user_name"),
     *("origin", "parent_deletion_id"),
 )
+#: How often a request is tried that meets deletions which begin or end at the same moment.
+TRIES = 10
 #: The records of a request with their first journal lines, by project, deepest first.
 Wanted = Mapping[str, tuple[Deletion, Event]]
 
@@ -217,8 +217,8 @@ class Deletions(DeletionHandlers):
             data["include_subtree"] = record.include_subtree
             data |= {"plan_id": record.plan_id, "plan_hash": record.plan_hash} if record.plan_id else {}
             data |= {"selection": record.selection.to_dict()} if record.selection else {}
-            event = user_event(req, EventType.DELETION_ACCEPTED, what, data)
-            made[member.id] = (record, with_rank(self._context.enforcer, req.context, event, record))
+            by = requester(self._context.enforcer, req.context, record)
+            made[member.id] = (record, by.event(EventType.DELETION_ACCEPTED, what, data))
         return made
 
     @pecan.expose("json")

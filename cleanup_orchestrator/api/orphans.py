@@ -17,12 +17,11 @@ from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
-from cleanup_orchestrator.api.deletion import with_rank
+from cleanup_orchestrator.api.deletion import requester
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
-from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
-from cleanup_orchestrator.core.journal import Event, EventType
+from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanStatus, counted, counts
 from cleanup_orchestrator.core.step import TASKS, Step, StepKind
 
@@ -205,13 +204,9 @@ class OrphanScans:
         )
         text = f"deletion of what project {name or '?'} ({project_id}) left behind, found by orphan scan {scan_id}"
         data = {"orphan_scan_id": scan_id, "dry_run": dry_run, "project_name": name, "user_name": record.user_name}
-        if req.context.trust_user_ids:
-            data[approvals.TRUST_USER_IDS] = list(req.context.trust_user_ids)
-        event = Event(
-            EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
-        )
+        by = requester(self._context.enforcer, req.context, record)
+        event = by.event(EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else ""), data)
         try:
-            event = with_rank(self._context.enforcer, req.context, event, record)
             record = self._context.store.create(record, TASKS, event)
             LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
         except storage.AlreadyUnderWay as other:

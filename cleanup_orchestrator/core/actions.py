@@ -1,7 +1,7 @@
 """Turns decisions into new values of a deletion and its steps. Pure.
 
-``apply`` applies the actions of a decision; ``results.record`` applies the result of a step. Nothing else changes a
-deletion, apart from the moves that a user makes (``transitions.move``).
+``apply`` applies the actions of a decision; ``results.record`` applies the result of a step, and ``proposals.apply``
+what users ask for. Nothing else changes a deletion.
 """
 
 from __future__ import annotations

@@ -28,25 +28,25 @@ TRUST_USER_IDS = "trust_user_ids"
 BY_ADMIN = "by_admin"
 
 
-def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
-    """Return the ids of the users who asked for a deletion, and may not approve it.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Requests:
+    """Who requested, retried or forced a deletion or one above it, in any attempt."""
 
-    Requests of all attempts count.
+    user_ids: frozenset[str] = frozenset()  #: they may not approve the deletion
+    of_admin: bool = False  #: whether an admin is one of them: then only an admin may stop it
 
-    :param events: journal lines of the types ``ASKED``
+
+def requests(user_ids: Iterable[str], events: Iterable[Event]) -> Requests:
+    """Return who requested a deletion or one above it.
+
+    :param user_ids: the requesters that these deletions name
+    :param events: their journal lines of the types ``ASKED``
     """
-    found = {deletion.user_id}
+    found, of_admin = set(user_ids), False
     for event in events:
         found |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
-    return frozenset(found - {""})
-
-
-def of_admin(events: Iterable[Event]) -> bool:
-    """Return whether an admin asked for a deletion, in any attempt. Then only an admin may stop it.
-
-    :param events: journal lines of the types ``ASKED``
-    """
-    return any(event.data.get(BY_ADMIN) for event in events)
+        of_admin = of_admin or bool(event.data.get(BY_ADMIN))
+    return Requests(frozenset(found - {""}), of_admin)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

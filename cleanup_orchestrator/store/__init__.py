@@ -71,9 +71,8 @@ class Store:
         deletions = Deletions(database)
         self.create, self.create_all = deletions.create, deletions.create_all
         self.get, self.live, self.list, self.due = deletions.get, deletions.live, deletions.page, deletions.due
-        self.load, self.save, self.decide = deletions.load, deletions.save, deletions.decide
-        self.shown = deletions.shown
-        self.next_ones, self.check_requests = deletions.next_ones, deletions.check_requests
+        self.load, self.shown, self.next_ones = deletions.load, deletions.shown, deletions.next_ones
+        self.decide, self.propose, self.consider = deletions.decide, deletions.propose, deletions.consider
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
@@ -108,7 +107,6 @@ class Store:
 
         plans = Plans(database)
         self.planned, self.plan_counts = plans.planned, plans.counts
-        self.askers, self.of_admin = plans.askers, plans.of_admin
 
         spoken = ProtocolServices(database)
         self.protocol_services, self.save_protocol_service = spoken.list, spoken.save

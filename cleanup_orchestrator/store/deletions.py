@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import approvals, dry_runs
+from cleanup_orchestrator.core import approvals, dry_runs, proposals
 from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import Proposal
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step, StepKind
@@ -24,10 +26,10 @@ from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time, new_id
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict
-from cleanup_orchestrator.store.journal import write_journal
+from cleanup_orchestrator.store.journal import is_written, write_journal
 from cleanup_orchestrator.store.leftovers import abandon_leftovers
 from cleanup_orchestrator.store.paging import Page, paged
-from cleanup_orchestrator.store.plans import cascades_before, in_order, of_admin
+from cleanup_orchestrator.store.plans import cascades_before, in_order, requests
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
 from cleanup_orchestrator.store.queue import next_ones, queue_before
 from cleanup_orchestrator.store.request_limits import check_requests
@@ -74,6 +76,14 @@ class Decided:
     steps: tuple[Step, ...]  #: all of the deletion, as the decision read them
     now: datetime.datetime  #: the database's time of the decision
     applied: Applied
+    saved: tuple[Ended, ...] = ()  #: the dry runs that ended for the deletion, and the deletion
+
+
+#: Decides on a deletion within the transaction that locks it.
+_LockedDecision = Callable[[Connection, Deletion, tuple[Step, ...], datetime.datetime], Applied | None]
+
+#: How often a proposal is applied anew because a worker or another deletion of the project got in between.
+_TRIES = 10
 
 
 class Deletions(Repository):
@@ -106,8 +116,7 @@ class Deletions(Repository):
         :raises Conflict: when one of ``again`` has ended or is being cancelled
         """
         made, ended = self._create_all(wanted, tuple(kinds), limits, again)
-        for each in ended:
-            self._tell(*each)
+        self._tell(ended)
         for deletion in made:
             self._database.listeners.deletion_saved(None, deletion)
         return made
@@ -150,15 +159,6 @@ class Deletions(Repository):
                     raise AlreadyUnderWay(existing) from None
             raise
         return tuple(made), ended
-
-    @retry_transient
-    def check_requests(self, deletion: Deletion, limits: RequestLimits) -> None:
-        """Check that a deletion that has ended may become live again.
-
-        :raises TooManyDeletions: when a limit is reached
-        """
-        with self._database.read() as c:
-            check_requests(c, deletion, limits)
 
     @retry_transient
     def get(self, deletion_id: str) -> Deletion:
@@ -237,30 +237,79 @@ class Deletions(Repository):
         :param places: how many deletions may work at once, free or not; see :func:`queue.queue_before`
         :returns: ``None``: the decision was that there is nothing to do
         :raises NotFound: when the deletion does not exist
-        :raises Conflict: when a worker has claimed or renewed a changed step since it was read
+        :raises Conflict: when the decision is on an older version of the deletion, or a worker has claimed or renewed
+            a changed step since it was read
         """
-        found = self._decide(deletion_id, decision, places)
-        if found is None:
-            return None
-        decided, saved, liens = found
-        self._tell(decided.before, saved, liens)
-        return decided
+        return self._told(self._decide(deletion_id, lambda _c, *loaded: decision(*loaded), [], places))
+
+    def propose(self, proposal: Proposal) -> Decided | None:
+        """Apply a user's proposal to its deletion, under the same lock as a decision.
+
+        It is applied once, also if the reply to the commit is lost. If the deletion becomes live again and is no dry
+        run, a live dry run of its project ends.
+
+        :returns: ``None``: there is nothing to change
+        :raises NotFound: when the deletion does not exist
+        :raises Refused: when the deletion does not allow it
+        :raises TooManyDeletions: when the deletion would become live, and a limit is reached
+        :raises AlreadyUnderWay: when it would become live, and the project has another live deletion
+        :raises Conflict: when workers or other deletions of the project got in between each time
+        """
+        seen, attempts = proposal.seen, list[Decided]()
+        for _ in range(_TRIES):
+            try:
+                return self._told(self._decide(seen.id, functools.partial(_propose, proposal), attempts))
+            except Conflict:
+                continue
+            except sa_exc.IntegrityError:
+                existing = self.live(seen.project_id)
+                if existing is None or dry_runs.gives_way(existing, seen):  # it has just ended, or has just begun
+                    continue
+                if existing.id == seen.id:
+                    raise
+                raise AlreadyUnderWay(existing) from None
+        raise Conflict(f"deletion {seen.id} changed at each of {_TRIES} attempts")
+
+    @retry_transient
+    def consider(self, proposal: Proposal) -> None:
+        """Check that :meth:`propose` would accept a proposal now.
+
+        :raises NotFound, Refused, TooManyDeletions: as :meth:`propose`
+        """
+        with self._database.read() as c:
+            deletion, now = queries.get_deletion_now(c, proposal.seen.id)
+            _propose(proposal, c, _with_others(c, deletion, now), queries.steps_of(c, deletion.id), now)
 
     @retry_transient
     def _decide(
-        self, deletion_id: str, decision: Decision, places: int | None
-    ) -> tuple[Decided, Deletion, list[Lien]] | None:
-        """Decide on a deletion; return the decision, the saved deletion, and the liens that ended with it."""
+        self, deletion_id: str, decision: _LockedDecision, attempts: list[Decided], places: int | None = None
+    ) -> Decided | None:
+        """Decide on a locked deletion, and save the decision.
+
+        :param attempts: receives the decision of each attempt. If the reply to a commit is lost, the next attempt finds
+            the decision in the journal, unless it has no line there
+        """
         with self._database.begin() as c:
             deletion, steps, now = queries.load_locked(c, deletion_id)
+            for last in attempts[-1:]:
+                if any(is_written(c, deletion_id, last.now, event) for event in last.applied.events[:1]):
+                    return last
             deletion = _with_others(c, deletion, now, places)
-            applied = decision(deletion, steps, now)
+            applied = decision(c, deletion, steps, now)
             if applied is None:
                 return None
-            saved = _write_deletion(c, deletion, applied.deletion)
+            begins = applied.deletion.status in LIVE and deletion.status not in LIVE
+            ended = _end_dry_runs(c, [(applied.deletion, event) for event in applied.events[:1]]) if begins else []
+            saved = _write_deletion(c, applied.deletion)
             queries.write_steps(c, {step.id: step for step in steps}, applied.steps)
             liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
-            return Decided(deletion, steps, now, applied), saved, liens
+            attempts.append(Decided(deletion, steps, now, applied, (*ended, (deletion, saved, liens))))
+            return attempts[-1]
+
+    def _told(self, decided: Decided | None) -> Decided | None:
+        """Tell the listeners what a decision changed, and return it."""
+        self._tell(decided.saved if decided is not None else ())
+        return decided
 
     @retry_transient
     def shown(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...]]:
@@ -277,61 +326,26 @@ class Deletions(Repository):
             complete = deletion.purpose is RoundPurpose.DELETE or deletion.children
             return deletion, (queries.steps_of if complete else queries.shown_steps_of)(c, deletion_id)
 
-    def save(
-        self,
-        before: Deletion,
-        after: Deletion,
-        steps: Iterable[Step] = (),
-        events: Sequence[Event] = (),
-        abandoned: Iterable[str] = (),
-    ) -> Deletion:
-        """Save a decision: the deletion, its changed steps and its journal lines.
+    def _tell(self, saved: Iterable[Ended]) -> None:
+        """Tell the listeners of deletions that were saved, and of the liens that ended with them."""
+        for before, after, liens in saved:
+            for lien in liens:
+                self._database.listeners.lien_changed(lien)
+            self._database.listeners.deletion_saved(before, after)
 
-        All of it is saved, or nothing. If the deletion becomes live again and is no dry run, a live dry run of its
-        project ends.
 
-        :param abandoned: ids of the steps whose leftovers are abandoned by force: each leftover is marked, and named
-            in the journal
-        :raises Conflict: when the deletion or a step has changed since it was read
-        :raises AlreadyUnderWay: when it would become live, and the project has another live deletion
-        """
-        saved, liens, ended = self._save(before, after, tuple(steps), events, tuple(abandoned))
-        for each in ended:
-            self._tell(*each)
-        self._tell(before, saved, liens)
-        return saved
+def _propose(
+    proposal: Proposal, c: Connection, deletion: Deletion, steps: tuple[Step, ...], now: datetime.datetime
+) -> Applied | None:
+    """Apply a proposal, and check the limits of the requester if the deletion becomes live again.
 
-    def _tell(self, before: Deletion, saved: Deletion, liens: Iterable[Lien]) -> None:
-        """Tell the listeners of a deletion that was saved, and of the liens that ended with it."""
-        for lien in liens:
-            self._database.listeners.lien_changed(lien)
-        self._database.listeners.deletion_saved(before, saved)
-
-    @retry_transient
-    def _save(
-        self,
-        before: Deletion,
-        after: Deletion,
-        steps: Sequence[Step],
-        events: Sequence[Event],
-        abandoned: Sequence[str],
-    ) -> tuple[Deletion, list[Lien], list[Ended]]:
-        """Save a decision; return the deletion, the liens that ended with it, and the dry runs that it ended."""
-        begins = after.status in LIVE and before.status not in LIVE
-        try:
-            with self._database.begin() as c:
-                ended = _end_dry_runs(c, [(after, event) for event in events[:1]]) if begins else []
-                saved, now = _write_deletion(c, before, after), database_time(c)
-                for step in steps:
-                    queries.write_step(c, step)
-                return saved, _write_consequences(c, before, saved, events, abandoned, now), ended
-        except sa_exc.IntegrityError:
-            existing = self.live(after.project_id)
-            if existing is None and begins:
-                raise Conflict(f"another deletion of project {after.project_id} ended at this moment") from None
-            if existing is None or existing.id == before.id:
-                raise
-            raise AlreadyUnderWay(existing) from None
+    :raises Refused: when the deletion does not allow it
+    :raises TooManyDeletions: when a limit is reached
+    """
+    applied = proposals.apply(proposal, deletion, steps, now, requests(c, deletion))
+    if isinstance(proposal, proposals.Retry) and deletion.status not in LIVE:
+        check_requests(c, deletion, proposal.limits)
+    return applied
 
 
 def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> Deletion:
@@ -365,7 +379,7 @@ def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> li
         deletion, asked = real[before.project_id]
         if dry_runs.gives_way(before, deletion):
             for after, event in dry_runs.ended(before, steps, deletion, asked, now):
-                saved = _write_deletion(c, before, after)
+                saved = _write_deletion(c, dataclasses.replace(after, version=before.version))
                 found.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
                 before = saved
     return found
@@ -381,20 +395,20 @@ def _request_again(c: Connection, deletion_id: str, event: Event) -> None:
     deletion, _steps, now = queries.load_locked(c, deletion_id)
     if not hurried(deletion):
         raise Conflict(f"deletion {deletion_id} became {deletion.status} meanwhile")
-    if not of_admin(c, deletion):
-        _write_deletion(c, deletion, dataclasses.replace(deletion, updated_at=now))
+    if not requests(c, deletion).of_admin:
+        _write_deletion(c, dataclasses.replace(deletion, updated_at=now))
         write_journal(c, deletion_id, now, [event])
 
 
-def _write_deletion(c: Connection, before: Deletion, after: Deletion) -> Deletion:
-    """Write a deletion and return it.
+def _write_deletion(c: Connection, deletion: Deletion) -> Deletion:
+    """Write a deletion in its next version and return it.
 
     :raises Conflict: when it has changed since it was read
     """
-    after = dataclasses.replace(after, version=before.version + 1)
-    key = {"known_id": before.id, "known_version": before.version}
+    after = dataclasses.replace(deletion, version=deletion.version + 1)
+    key = {"known_id": deletion.id, "known_version": deletion.version}
     if c.execute(queries.UPDATE_DELETION, records.deletion_values(after) | key).rowcount != 1:
-        raise Conflict(f"deletion {before.id} changed meanwhile")
+        raise Conflict(f"deletion {deletion.id} changed meanwhile")
     return after
 
 

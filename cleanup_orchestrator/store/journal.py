@@ -128,6 +128,14 @@ def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, event
         c.execute(t.event_resources.insert(), named)
 
 
+def is_written(c: Connection, deletion_id: str, at: datetime.datetime, event: Event) -> bool:
+    """Return whether a line is in a deletion's journal, written at this time."""
+    e = t.events.c
+    query = sa.select(e.id).where(e.deletion_id == deletion_id, e.at == at, e.type == event.type)
+    query = query.where(e.actor == event.actor, e.request_id == event.request_id)
+    return c.execute(query.limit(1)).first() is not None
+
+
 def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, Any]:
     return {
         "deletion_id": deletion_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -53,22 +53,6 @@ class Plans(Repository):
             return frozenset(c.execute(query).scalars())
 
     @retry_transient
-    def askers(self, deletion: Deletion) -> frozenset[str]:
-        """Return the ids of the users who requested a deletion or one above it.
-
-        They may not approve it. The caller reads the deletion first. A later request changes its version, so that no
-        approval is saved.
-        """
-        with self._database.read() as c:
-            return askers(c, deletion)
-
-    @retry_transient
-    def of_admin(self, deletion: Deletion) -> bool:
-        """Return whether an admin requested a deletion or one above it; see :func:`approvals.of_admin`."""
-        with self._database.read() as c:
-            return of_admin(c, deletion)
-
-    @retry_transient
     def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, Counted]]:
         """Return how many resources a plan has of each type in each region, and their size, by reason."""
         table = t.leftovers.c
@@ -83,33 +67,19 @@ class Plans(Repository):
         return found
 
 
-def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
-    """Return the ids of the users who requested a deletion or one above it.
-
-    See :func:`approvals.askers`.
-    """
-    return frozenset().union(*(approvals.askers(one, lines) for one, lines in _requests(c, deletion)))
-
-
-def of_admin(c: Connection, deletion: Deletion) -> bool:
-    """Return whether an admin requested a deletion or one above it.
-
-    See :func:`approvals.of_admin`.
-    """
-    return any(approvals.of_admin(lines) for _one, lines in _requests(c, deletion))
-
-
-def _requests(c: Connection, deletion: Deletion) -> Iterator[tuple[Deletion, list[Event]]]:
-    """Yield a deletion and those above it, each with the journal lines of the requests for it."""
-    seen: set[str] = set()
-    above: Deletion | None = deletion
-    while above is not None and above.id not in seen:
-        seen.add(above.id)
-        table = t.events.c
-        query = sa.select(t.events).where(table.deletion_id == above.id, table.type.in_(approvals.ASKED))
-        yield above, [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
-        row = c.execute(records.select_deletions().where(t.deletions.c.id == above.parent_deletion_id)).first()
-        above = records.deletion(row) if row else None
+def requests(c: Connection, deletion: Deletion) -> approvals.Requests:
+    """Return who requested a deletion or one above it."""
+    above = {deletion.id: deletion}
+    while deletion.parent_deletion_id and deletion.parent_deletion_id not in above:
+        row = c.execute(records.select_deletions().where(t.deletions.c.id == deletion.parent_deletion_id)).first()
+        if row is None:
+            break
+        deletion = records.deletion(row)
+        above[deletion.id] = deletion
+    e = t.events.c
+    query = sa.select(t.events).where(e.deletion_id.in_(above), e.type.in_(approvals.ASKED))
+    events = [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
+    return approvals.requests((each.user_id for each in above.values()), events)
 
 
 def in_order(c: Connection) -> None:

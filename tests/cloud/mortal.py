@@ -13,6 +13,7 @@ from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker.worker import Worker
 from tests.support import mortal
+from tests.support.stores import save
 
 
 def run(what: str, config: pathlib.Path, deletion_id: str, die_before: int = 0) -> tuple[bool, list[str]]:
@@ -35,7 +36,7 @@ def _do(store: Store, worker: Worker, deletion_id: str, kind: StepKind) -> None:
     record, steps, now = store.load(deletion_id)
     step = next(s for s in steps if s.kind is kind)
     applied = apply(record, steps, (Dispatch(step.id),), now)
-    store.save(record, applied.deletion, applied.steps)
+    save(store, record, applied.deletion, applied.steps)
     worker.handle(step.id)
 
 
@@ -54,7 +55,7 @@ def cancel(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
     store, engine, worker = _parts(config, fuse)
     record = store.get(deletion_id)
     if record.status is not Status.CANCELLING:
-        store.save(record, transitions.move(record, Status.CANCELLING, transitions.By.USER, store.now(), "cancel"))
+        save(store, record, transitions.move(record, Status.CANCELLING, transitions.By.USER, store.now(), "cancel"))
     while store.get(deletion_id).status is Status.CANCELLING:
         for step in store.steps(deletion_id):
             if step.state is StepState.RUNNING:

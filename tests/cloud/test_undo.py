@@ -30,6 +30,7 @@ from tests.cloud.flows import until_known
 from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.orchestrator import CONFIGURATION
 from tests.support import commit, real_services
+from tests.support.stores import save
 
 #: A run kills the process before every STRIDEth effect, and six rotations run before all; `tox -e nightly` sets 1.
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or 6)
@@ -200,7 +201,7 @@ class Record:
         assert ended
         before, now = self.store.get(deletion_id), self.store.now()
         closed = dataclasses.replace(before, status=Status.VERIFYING, drained_at=now, closed_at=now)
-        self.store.save(before, closed)
+        save(self.store, before, closed)
         return deletion_id
 
     def cancel(self, deletion_id: str) -> None:

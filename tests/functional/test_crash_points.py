@@ -31,6 +31,7 @@ from tests.emulated import Emulated
 from tests.emulated import mortal as mortal_way
 from tests.emulated.orchestrator import configuration
 from tests.support import mortal, sqlite_stores
+from tests.support.stores import save
 
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or 1)
 COMMIT = int(os.environ.get("CLEANUP_TESTS_COMMIT") or 0)
@@ -152,7 +153,7 @@ class Way:
     def cancel(self):
         before = self.store.get(self.id)
         move = transitions.move(before, Status.CANCELLING, transitions.By.USER, self.store.now(), "cancel")
-        self.store.save(before, move, events=[Event("deletion.cancelling", "a test cancels it")])
+        save(self.store, before, move, events=[Event("deletion.cancelling", "a test cancels it")])
 
     # -- what is done
     def go(self, stage=stages[0], die_before=0, name=""):
@@ -368,7 +369,7 @@ class Forced(Way):
         now = self.store.now()
         asked = Force("its storage is gone", ("compute.server",), now, d.attempt, d.round, "u1", "alice")
         after = dataclasses.replace(d, forced=asked, progress_at=now, wake_at=now)
-        self.store.save(d, after, (), [Event("deletion.forced", "a test forces it")])
+        save(self.store, d, after, (), [Event("deletion.forced", "a test forces it")])
 
     def check(self):
         assert self.store.get(self.id).reason == "deleted_by_force"

@@ -20,12 +20,13 @@ from cleanup_orchestrator.core.facts import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import Advance, ScanStatus
+from cleanup_orchestrator.core.proposals import Refused, Requester, Stop
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ProtocolService, ScanUnderWay, Spoken, tables
 from cleanup_orchestrator.store.database import Repository
 from tests.support import orphaned
-from tests.support.stores import dispatched
+from tests.support.stores import dispatched, save
 from tests.unit.world import deletion
 
 SOURCES = Path(cleanup_orchestrator.__path__[0])
@@ -50,7 +51,7 @@ class Scene:
 
     def move(self, to, by=By.USER):
         record = self.store.get(self.record.id)
-        self.store.save(record, move(record, to, by, self.store.now(), "x"))
+        save(self.store, record, move(record, to, by, self.store.now(), "x"))
 
     # -- what happens meanwhile
     def nothing(self):
@@ -165,9 +166,9 @@ def claimed_of_another_attempt(scene):
 
 def saved_with_an_old_version(scene):
     old = scene.store.get(scene.record.id)
-    scene.store.save(old, old)
+    save(scene.store, old, old)
     with pytest.raises(Conflict):
-        scene.store.save(old, dataclasses.replace(old, message="of a zombie"), events=[EVENT])
+        save(scene.store, old, dataclasses.replace(old, message="of a zombie"), events=[EVENT])
 
 
 def saved_with_an_old_step(scene):
@@ -175,7 +176,7 @@ def saved_with_an_old_step(scene):
     assert scene.store.renew(scene.mine, 60)
     step = next(s for s in steps if s.id == scene.mine.id)
     with pytest.raises(Conflict):
-        scene.store.save(record, record, [dataclasses.replace(step, state=StepState.IDLE)], [EVENT])
+        save(scene.store, record, record, [dataclasses.replace(step, state=StepState.IDLE)], [EVENT])
     assert scene.store.get(scene.record.id).version == record.version
 
 
@@ -202,14 +203,36 @@ def saved_after_a_result(scene):
     record = scene.store.get(scene.record.id)
     scene.finished()
     with pytest.raises(Conflict):
-        scene.store.save(record, dataclasses.replace(record, message="of a zombie"))
+        save(scene.store, record, dataclasses.replace(record, message="of a zombie"))
 
 
 def saved_after_an_intent(scene):
     record = scene.store.get(scene.record.id)
     assert scene.store.record_intent(scene.mine, "project_disabled", {})
     with pytest.raises(Conflict):
-        scene.store.save(record, dataclasses.replace(record, message="of a zombie"))
+        save(scene.store, record, dataclasses.replace(record, message="of a zombie"))
+
+
+def proposed_for_another_domain(scene):
+    """The policy was checked for the deletion as it was."""
+    scene.given_back()
+    record = scene.store.get(scene.record.id)
+    for changed in ({"domain_id": "another"}, {"project_name": "another"}):
+        seen = dataclasses.replace(record, **changed)
+        with pytest.raises(Refused) as refused:
+            scene.store.propose(Stop(by=Requester("of a zombie"), seen=seen))
+        assert refused.value.code == "conflict"
+    assert scene.store.get(record.id) == record
+
+
+def proposed_twice(scene):
+    """Each proposal is answered on the deletion as the one before left it."""
+    stop = Stop(by=Requester("user"), seen=scene.store.get(scene.record.id))
+    assert scene.store.propose(stop).applied.deletion.status is Status.CANCELLING
+    again = dataclasses.replace(stop, by=Requester("of a zombie"))
+    with pytest.raises(Refused) as refused:
+        scene.store.propose(again)
+    assert refused.value.code == "not_cancellable"
 
 
 def created_twice(scene):
@@ -229,7 +252,7 @@ def requested_again_twice(scene):
         assert scene.store.create_all((), TASKS, again=[(old, admin)]) == ()
     assert [row.event for row in scene.store.events(old.id, 10) if row.event.data.get(BY_ADMIN)] == [admin]
     with pytest.raises(Conflict):
-        scene.store.save(old, dataclasses.replace(old, message="of a zombie"))
+        save(scene.store, old, dataclasses.replace(old, message="of a zombie"))
 
 
 def requested_again_after_a_cancel(scene):
@@ -289,7 +312,7 @@ def braked_twice(scene):
     assert scene.store.set_brake(Brake(True, "second", user_id="another")) == first
     assert first.user_id == "one"
     with pytest.raises(Conflict):
-        scene.store.save(record, dataclasses.replace(record, message="of a zombie"))
+        save(scene.store, record, dataclasses.replace(record, message="of a zombie"))
     lifted = scene.store.set_brake(Brake(False, "first", user_id="another"))
     assert scene.store.set_brake(Brake(False, "first", user_id="one")) == lifted
 
@@ -420,8 +443,11 @@ def a_service_asked_twice(scene):
 #: All other writes, and what is refused.
 OTHERS = {
     "claim": (claimed_twice, claimed_of_another_attempt),
-    "save": (saved_with_an_old_version, saved_with_an_old_step, saved_after_a_result, saved_after_an_intent),
-    "decide": (decided_with_an_old_step, decided_with_old_steps),
+    "decide": (
+        *(saved_with_an_old_version, saved_with_an_old_step, saved_after_a_result, saved_after_an_intent),
+        *(decided_with_an_old_step, decided_with_old_steps),
+    ),
+    "propose": (proposed_for_another_domain, proposed_twice),
     "create": (created_twice,),
     "create_all": (created_twice, requested_again_twice, requested_again_after_a_cancel),
     "acquire_permits": (asked_with_an_old_lease,),

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import Requester, Stop
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.rate_limits import Limits, Request
 from cleanup_orchestrator.core.reasons import Reason
@@ -152,11 +153,12 @@ def test_load(store, statements):
     assert sent == ["COMMIT", "SELECT deletions", "SELECT steps"]
 
 
-def test_save(store, statements):
-    before = store.get(in_delete_round(store).id)
+def test_propose(store, statements, locking):
+    stop = Stop(by=Requester("user"), seen=store.get(in_delete_round(store).id))
     with statements.of() as sent:
-        store.save(before, dataclasses.replace(before, message="x"), events=[NOTE, NOTE])
-    assert sent == ["COMMIT", "INSERT events", "SELECT time", "UPDATE deletions"]
+        assert store.propose(stop)
+    reads = [f"SELECT deletions{locking}", "SELECT deletions", "SELECT events", "SELECT steps"]
+    assert sent == sorted(["COMMIT", "INSERT events", *reads, "UPDATE deletions"])
 
 
 @pytest.mark.parametrize("number", [0, 1, 5])

@@ -24,7 +24,7 @@ from tests.emulated import Emulated
 from tests.emulated.orchestrator import configuration
 from tests.support.brokers import RABBITMQ, listeners, need_broker
 from tests.support.databases import filled
-from tests.support.stores import cancel
+from tests.support.stores import cancel, save
 from tests.support.timing import wait
 
 pytestmark = pytest.mark.real
@@ -237,7 +237,7 @@ def test_a_process_that_stops_within_a_transaction_does_not_block_others(kind, m
         connection = still.database.engine.connect()
         connection.execute(tables.deletions.update().values(message="half done"))
         began = time.monotonic()
-        saved = other.save(made, made)  # within the retries of the store, else it raises
+        saved = save(other, made, made)  # within the retries of the store, else it raises
         assert time.monotonic() - began > 1, "it had to wait"
         with pytest.raises(sa.exc.SQLAlchemyError):
             connection.execute(sa.select(tables.deletions))

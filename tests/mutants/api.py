@@ -93,8 +93,8 @@ MUTATIONS = (
     Mutation(
         "An admin's request is recorded without its rank",
         f"{API}deletion.py",
-        "    if not enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):\n",
-        "    if enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):\n",
+        "is_admin=enforcer.may_about(",
+        "is_admin=not enforcer.may_about(",
         of("ranks"),
     ),
     Mutation(

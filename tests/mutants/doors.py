@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation, tests
 
 POLICIES = "cleanup_orchestrator/api/policies.py"
+PROPOSALS = "cleanup_orchestrator/core/proposals.py"
 FENCE = "cleanup_orchestrator/keystone/fence.py"
 GUARD = "cleanup_orchestrator/keystone/guard.py"
 
@@ -31,17 +32,24 @@ MUTATIONS = (
     ),
     Mutation(
         "Another deletion than the checked one is forced",
+        PROPOSALS,
+        "if seen is not None and (d.id, d.attempt) != (seen.id, seen.attempt):",
+        "if False:",
+        tests("core/proposals functional/test_api/test_force"),
+    ),
+    Mutation(
+        "What other projects use is deleted because a manager of one domain asks for it",
         "cleanup_orchestrator/api/force.py",
-        "if (found.id, found.attempt) != (checked.id, checked.attempt):",
+        "if not enforcer.may(context, policies.FORCE):",
         "if False:",
         tests("functional/test_api/test_force"),
     ),
     Mutation(
         "A request that was repeated meanwhile begins the force again",
-        "cleanup_orchestrator/api/force.py",
-        "if _repeats(self._before(req, d, reason), wanted, types):",
-        "if False:",
-        tests("functional/test_api/test_force"),
+        PROPOSALS,
+        "before.issuperset(types) if proposal.wanted is None else before == set(types)",
+        "False",
+        tests("core/proposals functional/test_api/test_force"),
     ),
     Mutation(
         "A list of liens shows all reasons to callers who may only list them",
@@ -181,17 +189,17 @@ MUTATIONS = (
     ),
     Mutation(
         "A manager of the domain stops the deletion of an admin",
-        "cleanup_orchestrator/api/deletion_actions.py",
-        "        if self._context.store.of_admin(d):",
-        "        if False:",
-        tests("functional/test_api/test_ranks"),
+        PROPOSALS,
+        "if requests.of_admin and not proposal.by.is_admin:",
+        "if False:",
+        tests("core/proposals functional/test_api/test_ranks"),
     ),
     Mutation(
         "Who is allowed to stop an admin's deletion leaves no trace of it",
-        "cleanup_orchestrator/api/deletion.py",
-        "    if not enforcer.may_about(requester, policies.CANCEL_OF_ADMIN, d):",
-        "    if True:",
-        tests("functional/test_api/test_ranks"),
+        PROPOSALS,
+        "if self.is_admin and type_ in approvals.ASKED:",
+        "if False:",
+        tests("core/proposals functional/test_api/test_ranks"),
     ),
     Mutation(
         "Dry runs keep a project from being deleted",
@@ -224,16 +232,37 @@ MUTATIONS = (
     Mutation(
         "A manager stops the deletions below that an admin has retried",
         "cleanup_orchestrator/api/deletion_actions.py",
-        "        for child_id in live:  # before any is stopped\n            self._refuse_overruling(req, self._context.store.get(child_id))\n",
-        "",
+        "            self._try_stop(req, rule, child_id, only_check=True)\n",
+        "            pass\n",
         tests("functional/test_api/test_ranks"),
     ),
     Mutation(
         "Each retry of a deletion under way has services called again",
-        "cleanup_orchestrator/api/deletion_actions.py",
-        "return None if transitions.hurried_lately(d, now) else _tried_now(req, d, now)",
-        "return _tried_now(req, d, now)",
-        tests("functional/test_api/test_deletion_actions functional/test_api/test_deletions"),
+        PROPOSALS,
+        "if transitions.hurried_lately(d, now):",
+        "if False:",
+        tests("core/proposals functional/test_api/test_deletion_actions"),
+    ),
+    Mutation(
+        "A request changes a deletion of a domain for which the policy was not checked",
+        PROPOSALS,
+        "if (deletion.domain_id, deletion.project_name) != (seen.domain_id, seen.project_name):",
+        "if False:",
+        tests("core/proposals functional/test_fencing"),
+    ),
+    Mutation(
+        "A request is applied twice if the reply to the commit is lost",
+        "cleanup_orchestrator/store/deletions.py",
+        "for last in attempts[-1:]:",
+        "for last in ():",
+        tests("functional/test_store/test_database"),
+    ),
+    Mutation(
+        "A retry is not limited",
+        "cleanup_orchestrator/store/deletions.py",
+        "        check_requests(c, deletion, proposal.limits)\n",
+        "        pass\n",
+        tests("functional/test_api/test_limits"),
     ),
     Mutation(
         "A retry counts for the limits of a day",

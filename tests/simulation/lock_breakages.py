@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.cloud.janitors import Users
-from cleanup_orchestrator.core import lock, queue
+from cleanup_orchestrator.core import approvals, lock, queue
 from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.drain import base as drain_base
 from cleanup_orchestrator.drain import fence as drain_fence
@@ -21,6 +20,7 @@ from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.keystone import guard, protocol
+from cleanup_orchestrator.store import deletions
 from cleanup_orchestrator.store import queue as store_queue
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import Deed, Plan, flooded, plan
@@ -114,7 +114,7 @@ def _requests_come_in_their_order() -> Iterator[Patch]:
 
 
 def _a_manager_stops_admins() -> Iterator[Patch]:
-    yield DeletionActions, "_refuse_overruling", lambda *_: None
+    yield deletions, "requests", lambda *_: approvals.Requests()
 
 
 def _the_bus_names_a_requester() -> Iterator[Patch]:

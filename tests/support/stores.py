@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from cleanup_orchestrator.core.step import TASKS, Step, StepKind
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, Store
 from cleanup_orchestrator.store.database import Database, Repository
+from cleanup_orchestrator.store.plans import requests
 from tests.support.timing import wait
 from tests.unit.world import deletion
 
@@ -42,6 +43,31 @@ def retries() -> Iterator[tenacity.Retrying]:
                 value = getattr(value, "__wrapped__", None)
 
 
+def save(
+    store: Store,
+    before: Deletion,
+    after: Deletion,
+    steps: Iterable[Step] = (),
+    events: Iterable[Event] = (),
+    abandoned: Iterable[str] = (),
+) -> Deletion:
+    """Save a decision that was made on ``before``, and return the deletion.
+
+    :raises Conflict: when the deletion or a step has changed since it was read
+    """
+    made = dataclasses.replace(after, version=before.version)
+    applied = actions.Applied(made, tuple(steps), tuple(events), (), False, tuple(abandoned))
+    decided = store.decide(before.id, lambda *_: applied)
+    assert decided is not None
+    return decided.saved[-1][1]
+
+
+def requesters(site: Any, deletion_id: str) -> frozenset[str]:
+    """Return the users who may not approve a deletion, because they requested it or one above it."""
+    with site.store.database.read() as c:
+        return requests(c, site.store.get(deletion_id)).user_ids
+
+
 def change(
     store: Store, deletion_id: str, after: Callable[[Deletion], Deletion], events: Sequence[Event] = ()
 ) -> Deletion:
@@ -50,10 +76,9 @@ def change(
     def try_once() -> Deletion | None:
         before = store.get(deletion_id)
         try:
-            saved: Deletion = store.save(before, after(before), events=events)
+            return save(store, before, after(before), events=events)
         except Conflict:
             return None
-        return saved
 
     return wait("the deletion is changed", try_once)
 
@@ -74,7 +99,7 @@ def dispatched(store: Store, record: Deletion, kind: StepKind = StepKind.SURVEY,
     record, steps, now = store.load(record.id)
     step = next(s for s in steps if s.kind is kind)
     applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-    store.save(record, dataclasses.replace(applied.deletion, **values), applied.steps)
+    save(store, record, dataclasses.replace(applied.deletion, **values), applied.steps)
     return applied.steps[0]
 
 

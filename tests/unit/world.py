@@ -7,8 +7,10 @@ import datetime
 from collections.abc import Callable
 
 from cleanup_orchestrator.core import actions, decide, force, results, transitions
-from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.approvals import Requests
+from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import AbandonLeftovers, Proposal, Requester, Retry, apply
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
@@ -166,15 +168,21 @@ class World:
 
     def force(self, *types: str) -> None:
         """An admin forces it."""
-        assert transitions.forcible(self.deletion)
-        d = self.deletion
-        asked = Force("the storage burnt down", types, self.now, d.attempt, d.round, "u1", "alice")
-        self.deletion = dataclasses.replace(d, forced=asked, progress_at=self.now, wake_at=self.now)
+        by, reason = Requester("u1", "alice"), "the storage burnt down"
+        self.ask(AbandonLeftovers(by=by, seen=self.deletion, reason=reason, wanted=types, types=types))
 
     def retry_now(self) -> None:
         """A person has it tried again at once."""
         assert transitions.hurried(self.deletion)
-        self.deletion = dataclasses.replace(self.deletion, retry_now_at=self.now, wake_at=self.now)
+        self.ask(Retry(by=Requester("u1", "alice"), seen=self.deletion))
+
+    def ask(self, proposal: Proposal) -> None:
+        """Apply a proposal."""
+        applied = apply(proposal, self.deletion, tuple(self.steps.values()), self.now, Requests())
+        assert applied is not None
+        self.deletion = applied.deletion
+        self.steps |= {step.id: step for step in applied.steps}
+        self.events += applied.events
 
     def user(self, to: Status) -> None:
         """A person moves it."""

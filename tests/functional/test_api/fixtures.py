@@ -10,6 +10,7 @@ from gabbi import fixture
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.transitions import By, move
 from tests.functional.test_api.site import Site
+from tests.support.stores import save
 
 _site = None
 
@@ -65,7 +66,7 @@ class Deleting(Application):
         before, _, now = _site.store.load(made["id"])
         for status in (Status.DRAINING, Status.INVENTORY, Status.DELETING):
             after = move(before, status, By.ENGINE, now, "test")
-            before = _site.store.save(before, after)
+            before = save(_site.store, before, after)
         _site.ask("p2", mode="cascade")
 
 

@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
+from tests.support.stores import save
 
 PORT = {"type": "network.port", "id": "port-1", "name": "their secret"}
 FOREIGN = {**PORT, "owner": "p2", "project_name": "two", "domain_id": "d2"}
@@ -60,7 +61,7 @@ def blocked(site, *stored, reason=Reason.FOREIGN, dry_run=False, status=Status.D
                 state=StepState.DISPATCHED, attempt=1, dispatched_at=now)  # fmt: skip
     purpose = RoundPurpose.INVENTORY if dry_run else RoundPurpose.DELETE
     record = dataclasses.replace(record, status=status, mode=Mode.CASCADE, purpose=purpose)
-    site.store.save(site.store.get(record.id), record)
+    save(site.store, site.store.get(record.id), record)
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(step)])
     claimed = site.store.claim(step.id, "w", 60)
@@ -69,7 +70,7 @@ def blocked(site, *stored, reason=Reason.FOREIGN, dry_run=False, status=Status.D
     assert site.store.finish(claimed[1], result)
     if dry_run:
         record, _, now = site.store.load(record.id)
-        site.store.save(record, dataclasses.replace(record, status=Status.PLANNED, finished_at=now))
+        save(site.store, record, dataclasses.replace(record, status=Status.PLANNED, finished_at=now))
     return record.id
 
 

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.test_deletions import by_project, journal, tree
+from tests.support.stores import requesters, save
 
 
 def moved(site, deletion_id, *path):
@@ -18,7 +19,7 @@ def moved(site, deletion_id, *path):
     for status in path:
         before, _, now = site.store.load(deletion_id)
         by = transitions.MOVES[before.status, status]
-        site.store.save(before, transitions.move(before, status, by, now, "test"))
+        save(site.store, before, transitions.move(before, status, by, now, "test"))
     return site.store.get(deletion_id)
 
 
@@ -51,7 +52,7 @@ def test_retry_of_a_deletion_under_way_ends_its_waiting_times_and_nothing_else(a
     assert any_site.bus.casts == [made["id"]]
     event = journal(any_site, made["id"])[-1]
     assert (event.type, event.actor) == ("deletion.retried_now", "manager-id")
-    assert "manager-id" not in any_site.store.askers(after)  # it asks for nothing that needs an approval
+    assert "manager-id" not in requesters(any_site, after.id)  # it asks for nothing that needs an approval
 
 
 def test_many_retries_of_a_deletion_under_way_have_the_effect_of_one(any_site):
@@ -70,7 +71,7 @@ def test_many_retries_of_a_deletion_under_way_have_the_effect_of_one(any_site):
     assert any_site.bus.casts == [made["id"]]
     before = any_site.store.get(made["id"])
     earlier = before.retry_now_at - transitions.HURRY_INTERVAL
-    before = any_site.store.save(before, dataclasses.replace(before, retry_now_at=earlier))
+    before = save(any_site.store, before, dataclasses.replace(before, retry_now_at=earlier))
     assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
     assert any_site.store.get(made["id"]).retry_now_at > before.retry_now_at
 
@@ -79,14 +80,14 @@ def test_of_two_retries_at_once_the_second_has_the_new_attempt_tried_at_once(any
     """It was refused with the sentence that the deletion, which was accepted again, had ended for good."""
     made = any_site.ask(mode="cascade")
     moved(any_site, made["id"], Status.INVENTORY, Status.LEFTOVERS)
-    save, answers = any_site.store.save, []
+    propose, answers = any_site.store.propose, []
 
-    def after_the_other(*args):
-        monkeypatch.setattr(any_site.store, "save", save)
+    def after_the_other(proposal):
+        monkeypatch.setattr(any_site.store, "propose", propose)
         answers.append(any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER))
-        return save(*args)
+        return propose(proposal)
 
-    monkeypatch.setattr(any_site.store, "save", after_the_other)
+    monkeypatch.setattr(any_site.store, "propose", after_the_other)
     answers.append(any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER))
     assert [answer.status for answer in answers] == [202, 202]
     assert [answer.json["deletion"]["attempt"] for answer in answers] == [2, 2]
@@ -107,7 +108,7 @@ def test_retry_of_what_became_protected_meanwhile(site):
     made = site.ask()
     moved(site, made["id"], Status.FAILED)
     record = site.store.get(made["id"])
-    site.store.save(record, dataclasses.replace(record, project_name="Service"))
+    save(site.store, record, dataclasses.replace(record, project_name="Service"))
     answer = site.post(f"/v1/deletions/{made['id']}/retry")
     assert (answer.status, answer.error["code"]) == (403, "project_protected")
 
@@ -116,7 +117,7 @@ def test_cancelling_each_status_as_the_table_says(site):
     for status in Status:
         made = site.ask()
         record = site.store.get(made["id"])
-        record = site.store.save(record, dataclasses.replace(record, status=status))
+        record = save(site.store, record, dataclasses.replace(record, status=status))
         for action, code, may in (
             ("retry", "not_retryable", transitions.retryable(record)),
             ("cancel", "not_cancellable", transitions.cancellable(record)),
@@ -127,15 +128,17 @@ def test_cancelling_each_status_as_the_table_says(site):
             assert answer.status == (202 if may else 409)
             if not may:
                 assert answer.error["code"] == code
-            record = site.store.save(site.store.get(made["id"]), record)
-        site.store.save(record, dataclasses.replace(record, status=Status.DELETED))
+            record = save(site.store, site.store.get(made["id"]), record)
+        save(site.store, record, dataclasses.replace(record, status=Status.DELETED))
 
 
 def test_the_point_of_no_return(site):
     made = site.ask()
     record = site.store.get(made["id"])
     assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is True
-    site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS))
+    save(
+        site.store, record, dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+    )
     assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is False
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
     assert (answer.status, answer.error["detail"]) == (
@@ -167,16 +170,16 @@ def statuses(site):
 @pytest.mark.parametrize("saved", [0, 1, 2])
 def test_a_tree_is_stopped_from_below_and_a_failed_request_can_be_repeated(site, monkeypatch, action, saved):
     root = tree(site).json["deletion"]["id"]
-    save, calls = site.store.save, []
+    propose, calls = site.store.propose, []
 
-    def dying(*arguments):
+    def dying(proposal):
         if len(calls) == saved:
             raise MemoryError("dead")
         calls.append(1)
-        return save(*arguments)
+        return propose(proposal)
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.store, "save", dying)
+        patch.setattr(site.store, "propose", dying)
         assert site.post(f"/v1/deletions/{root}/{action}").status == 500
     order = ("child-2", "child-1", "parent")
     assert statuses(site) == {p: "cancelling" if n < saved else "accepted" for n, p in enumerate(order)}
@@ -187,15 +190,15 @@ def test_a_tree_is_stopped_from_below_and_a_failed_request_can_be_repeated(site,
 @ACTIONS
 def test_a_conflict_below_is_reported_and_stops_nothing_above_it(site, monkeypatch, action):
     root = tree(site).json["deletion"]["id"]
-    save = site.store.save
+    propose = site.store.propose
 
-    def busy(before, *rest):
-        if before.project_id == "child-1":
+    def busy(proposal):
+        if proposal.seen.project_id == "child-1":
             raise storage.Conflict("always")
-        return save(before, *rest)
+        return propose(proposal)
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.store, "save", busy)
+        patch.setattr(site.store, "propose", busy)
         answer = site.post(f"/v1/deletions/{root}/{action}")
     assert (answer.status, answer.error["code"]) == (409, "conflict")
     assert statuses(site) == {"parent": "accepted", "child-1": "accepted", "child-2": "cancelling"}
@@ -224,8 +227,10 @@ def test_a_deletion_that_cannot_be_stopped_stops_none_below_it(site, action):
     moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
     if action == "cancel":
         record = site.store.get(root)
-        site.store.save(
-            record, dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+        save(
+            site.store,
+            record,
+            dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
         )
     else:
         moved(site, root, Status.CANCELLING)
@@ -237,16 +242,16 @@ def test_a_deletion_that_cannot_be_stopped_stops_none_below_it(site, action):
 @ACTIONS
 def test_one_that_comes_to_rest_while_those_below_it_are_stopped_is_stopped(site, monkeypatch, action):
     root = tree(site).json["deletion"]["id"]
-    save = site.store.save
+    propose = site.store.propose
 
-    def resting(before, *rest):
-        saved = save(before, *rest)
-        if before.project_id == "child-1":
+    def resting(proposal):
+        decided = propose(proposal)
+        if proposal.seen.project_id == "child-1":
             monkeypatch.undo()
             moved(site, root, Status.INVENTORY, Status.LEFTOVERS)
-        return saved
+        return decided
 
-    monkeypatch.setattr(site.store, "save", resting)
+    monkeypatch.setattr(site.store, "propose", resting)
     answer = site.post(f"/v1/deletions/{root}/{action}")
     assert (answer.status, answer.json["deletion"]["status"]) == (202, "leftovers")
     assert statuses(site) == {"parent": "leftovers", "child-1": "cancelling", "child-2": "cancelling"}
@@ -254,16 +259,16 @@ def test_one_that_comes_to_rest_while_those_below_it_are_stopped_is_stopped(site
 
 def test_one_that_deletes_while_those_below_it_are_stopped_is_not_restored(site, monkeypatch):
     root = tree(site, mode="cascade").json["deletion"]["id"]
-    save = site.store.save
+    propose = site.store.propose
 
-    def deleting(before, *rest):
-        saved = save(before, *rest)
-        if before.project_id == "child-1":
+    def deleting(proposal):
+        decided = propose(proposal)
+        if proposal.seen.project_id == "child-1":
             monkeypatch.undo()
             moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
-        return saved
+        return decided
 
-    monkeypatch.setattr(site.store, "save", deleting)
+    monkeypatch.setattr(site.store, "propose", deleting)
     answer = site.post(f"/v1/deletions/{root}/restore")
     assert (answer.status, answer.error["code"]) == (409, "not_restorable")
     assert site.store.get(root).status is Status.DELETING

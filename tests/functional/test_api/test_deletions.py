@@ -32,6 +32,7 @@ from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 from tests.support import stores
+from tests.support.stores import save
 from tests.unit.world import deletion
 
 
@@ -69,7 +70,7 @@ def test_simultaneous_cancels_and_an_engine_that_writes(any_site):
         while not stop.is_set():
             before = any_site.store.get(made["id"])
             try:
-                any_site.store.save(before, dataclasses.replace(before, message=uuid.uuid4().hex))
+                save(any_site.store, before, dataclasses.replace(before, message=uuid.uuid4().hex))
             except storage.Conflict:
                 pass
             stop.wait(0.1)  # an engine does not write all the time, also where a request takes long
@@ -87,22 +88,9 @@ def test_simultaneous_cancels_and_an_engine_that_writes(any_site):
     assert [e.type for e in journal(any_site, made["id"])].count("deletion.cancelling") == 1
 
 
-def test_a_move_is_tried_again_after_a_conflict(site, monkeypatch):
-    made = site.ask()
-    save, conflicts = site.store.save, iter([True, True, False])
-
-    def slow(*arguments, **kwargs):
-        if next(conflicts):
-            raise storage.Conflict("another request was first")
-        return save(*arguments, **kwargs)
-
-    monkeypatch.setattr(site.store, "save", slow)
-    assert site.post(f"/v1/deletions/{made['id']}/cancel").status == 202
-
-
 def test_a_move_that_always_conflicts_is_given_up(site, monkeypatch):
     made = site.ask()
-    monkeypatch.setattr(site.store, "save", lambda *_: (_ for _ in ()).throw(storage.Conflict("always")))
+    monkeypatch.setattr(site.store, "propose", lambda *_: (_ for _ in ()).throw(storage.Conflict("always")))
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
     assert (answer.status, answer.error["code"]) == (409, "conflict")
 
@@ -289,7 +277,7 @@ def test_counts_leftovers_and_blockers(any_site):
         for name in ("port", "network")
     ]  # fmt: skip
     record = dataclasses.replace(record, status=Status.DELETING, purpose=RoundPurpose.DELETE)
-    site.store.save(site.store.get(record.id), record)
+    save(site.store, site.store.get(record.id), record)
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},), size=2048)
@@ -338,7 +326,7 @@ def test_counts_leftovers_and_blockers(any_site):
 def test_pages_of_the_journal(any_site):
     made = any_site.ask()
     record = any_site.store.get(made["id"])
-    any_site.store.save(record, record, events=[Event("note", str(n), data={"n": n}) for n in range(7)])
+    save(any_site.store, record, record, events=[Event("note", str(n), data={"n": n}) for n in range(7)])
     path, seen, pages = f"/v1/deletions/{made['id']}/events?limit=3&type=note", [], 0
     while path:
         body = any_site.get(path).json
@@ -351,7 +339,7 @@ def test_pages_of_the_journal(any_site):
 def test_a_stall_and_a_settling_time_are_shown(site):
     made = site.ask()
     record, _, now = site.store.load(made["id"])
-    site.store.save(record, dataclasses.replace(record, drained_at=now.replace(microsecond=0)))
+    save(site.store, record, dataclasses.replace(record, drained_at=now.replace(microsecond=0)))
     shown = site.get(f"/v1/deletions/{made['id']}").json["deletion"]
     begin, end = (datetime.datetime.fromisoformat(shown[name]) for name in ("drained_at", "settle_until"))
     assert end - begin == datetime.timedelta(seconds=300)
@@ -440,7 +428,7 @@ def test_an_adoption_under_way_is_not_the_deletion_that_a_user_requests(site):
     """It ends without a delete, because Keystone knows the project."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
-    site.store.save(before, dataclasses.replace(before, origin=Origin.ADOPTED))
+    save(site.store, before, dataclasses.replace(before, origin=Origin.ADOPTED))
     answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"})
     assert (answer.status, answer.error["code"]) == (409, "deletion_under_way")
 

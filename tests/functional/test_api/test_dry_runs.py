@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult
 from cleanup_orchestrator.store import tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
-from tests.support.stores import dispatched
+from tests.support.stores import dispatched, save
 
 DONE = StepResult(Outcome.CLEAR, message="too late")
 
@@ -25,7 +25,7 @@ def moved(site, id_, *path):
     for status in path:
         d = site.store.get(id_)
         by = transitions.MOVES[d.status, status]
-        site.store.save(d, transitions.move(d, status, by, site.store.now(), "test"))
+        save(site.store, d, transitions.move(d, status, by, site.store.now(), "test"))
 
 
 def ended(site, id_, by):
@@ -86,7 +86,7 @@ def test_dry_runs_of_a_tree_end_for_a_deletion_of_the_tree(any_site):
 def test_a_refused_request_ends_no_dry_run(any_site):
     any_site.ask("child-1", ks.MANAGER, dry_run=True, include_subtree=True)
     upper, lower = any_site.store.live("child-1"), any_site.store.live("child-2")
-    any_site.store.save(upper, dataclasses.replace(upper, dry_run=False))
+    save(any_site.store, upper, dataclasses.replace(upper, dry_run=False))
     answer = any_site.post("/v1/deletions", {"project_id": "parent", "mode": "cascade", "include_subtree": True})
     assert (answer.status, answer.error["deletion_id"]) == (409, upper.id)
     assert any_site.store.get(lower.id) == lower

@@ -21,6 +21,7 @@ from tests.functional.test_api import keystone as ks
 from tests.functional.test_api import test_plans as plans
 from tests.functional.test_api.site import Site
 from tests.support import orphaned
+from tests.support.stores import save
 
 FILE = pathlib.Path(openapi.__file__).with_name("examples.json")
 DEMO, OTHER, STUCK, LARGE, PLANNED = (uuid.uuid5(uuid.NAMESPACE_DNS, name).hex for name in "abcde")
@@ -91,7 +92,7 @@ def recorded(site):
     stuck = site.ask(STUCK, mode="cascade")["id"]
     before = site.store.get(stuck)
     deleting = dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3)
-    site.store.save(before, deleting)
+    save(site.store, before, deleting)
     body = {"reason": "storage burnt down, ticket 4711", "types": ["block-storage.volume"]}
     send("DELETE", f"/v1/projects/{STUCK}/force", body)
     assert isinstance(site.store.get(stuck).forced, Force)

@@ -11,8 +11,9 @@ from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Statu
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.store import Conflict, records, tables
+from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api.site import Site
+from tests.support.stores import save
 
 PATH = "/v1/projects/p1/force"
 GOOD = {"reason": "burnt down"}
@@ -23,7 +24,7 @@ def begun(site, **values):
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
     fields = {"status": Status.DELETING, "purpose": RoundPurpose.DELETE, "round": 3, **values}
-    return site.store.save(before, dataclasses.replace(before, **fields))
+    return save(site.store, before, dataclasses.replace(before, **fields))
 
 
 def force(site, body=GOOD, **kwargs):
@@ -222,16 +223,13 @@ def test_a_project_on_the_never_delete_list_is_not_forced(tmp_path, keystone):
 
 def test_force_is_recorded_despite_a_simultaneous_write(site, monkeypatch):
     d = begun(site)
-    save, tries = site.store.save, []
+    propose = site.store.propose
 
-    def racing(before, after, *rest):
-        if not tries:
-            tries.append(1)
-            save(before, dataclasses.replace(before, message="an engine was quicker"))
-            raise Conflict("changed")
-        return save(before, after, *rest)
+    def racing(proposal):
+        save(site.store, d, dataclasses.replace(d, message="an engine was quicker"))
+        return propose(proposal)
 
-    monkeypatch.setattr(site.store, "save", racing)
+    monkeypatch.setattr(site.store, "propose", racing)
     assert force(site).status == 202
     stored = site.store.get(d.id)
     assert stored.forced is not None and stored.message == "an engine was quicker"
@@ -301,7 +299,7 @@ def test_another_deletion_than_the_checked_one_is_not_forced(site, monkeypatch):
         """Answer only after the deletion has ended, and another one of the project is in its deletes."""
         before = site.store.get(checked.id)
         ended = {"status": Status.CANCELLED, "purpose": RoundPurpose.NONE, "finished_at": site.store.now()}
-        site.store.save(before, dataclasses.replace(before, **ended))
+        save(site.store, before, dataclasses.replace(before, **ended))
         later.append(begun(site))
         return ask(id_)
 

@@ -7,6 +7,7 @@ import pytest
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Lien
 from tests.functional.test_api.site import Site
+from tests.support.stores import save
 
 GOOD = {"project_id": "p1", "origin": "billing", "reason": "the last invoice is open"}
 
@@ -19,7 +20,7 @@ def protect(site, **fields):
 
 def put(site, deletion_id, status):
     before = site.store.get(deletion_id)
-    site.store.save(before, dataclasses.replace(before, status=status))
+    save(site.store, before, dataclasses.replace(before, status=status))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.store import tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
+from tests.support.stores import save
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -52,7 +53,7 @@ def test_a_user_may_have_so_many_deletions_under_way(limited, fields):
     )
     assert site.count() == 2
     record = site.store.get(first["id"])
-    site.store.save(record, dataclasses.replace(record, status=Status.PLANNED))
+    save(site.store, record, dataclasses.replace(record, status=Status.PLANNED))
     site.ask("e2", ks.MANAGER, **fields)
 
 
@@ -109,7 +110,7 @@ def test_a_retry_makes_one_more_deletion_live_and_is_limited_too(limited):
     site = limited(live_per_requester=1, daily_per_requester=2)
     made = site.ask("e0", ks.MANAGER)
     record = site.store.get(made["id"])
-    site.store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    save(site.store, record, dataclasses.replace(record, status=Status.LEFTOVERS))
     other = site.ask("e1", ks.MANAGER)
     answer = site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER)
     assert (answer.status, answer.error["code"]) == (429, "deletion_limit_reached")
@@ -121,7 +122,7 @@ def test_a_retry_is_no_further_request_of_the_day(limited):
     site = limited(daily_per_requester=1, daily_per_domain=1)
     made = site.ask("e0", ks.MANAGER)
     record = site.store.get(made["id"])
-    site.store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    save(site.store, record, dataclasses.replace(record, status=Status.LEFTOVERS))
     assert site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
 
 

@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.step import TASKS
 from tests.functional.test_api import keystone as ks
 from tests.support import orphaned
+from tests.support.stores import save
 
 ORPHANS = "/v1/orphan-scans"
 
@@ -170,7 +171,7 @@ def _end(store, record):
 
     for to, by in ((Status.INVENTORY, By.ENGINE), (Status.FAILED, By.ENGINE)):
         after = move(record, to, by, store.now(), "x")
-        record = store.save(record, after)
+        record = save(store, record, after)
 
 
 # -------------------------------------------------------------------------------------------------------- adoption

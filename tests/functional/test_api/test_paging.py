@@ -17,6 +17,7 @@ from cleanup_orchestrator.core.step import TASKS
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 from tests.support.examples import examples
+from tests.support.stores import save
 from tests.unit.world import deletion
 
 KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
@@ -43,7 +44,7 @@ def crowd(tmp_path_factory, keystone):
         made = site.store.create(made, TASKS, Event("deletion.accepted", "x"))
         when = some + datetime.timedelta(seconds=n // 5)
         times = dict.fromkeys(("created_at", "updated_at", "status_at", "progress_at"), when)
-        site.store.save(made, dataclasses.replace(made, **times))
+        save(site.store, made, dataclasses.replace(made, **times))
     yield site
     site.close()
 

@@ -18,6 +18,7 @@ from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepK
 from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
+from tests.support.stores import save
 
 NOBODYS = "11111111-2222-3333-4444-555555555555"
 
@@ -27,7 +28,7 @@ def inventory(site, deletion_id, type_, ids, kept_resources=(), protected=(), si
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
     step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
-    site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY))
+    save(site.store, record, dataclasses.replace(record, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY))
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(step)])
     size = dict(sizes).get
@@ -45,7 +46,7 @@ def inventory(site, deletion_id, type_, ids, kept_resources=(), protected=(), si
 def ended(site, deletion_id, **values):
     record = site.store.get(deletion_id)
     wanted = {"status": Status.PLANNED, "purpose": RoundPurpose.NONE, "finished_at": site.store.now(), **values}
-    return site.store.save(record, dataclasses.replace(record, **wanted))
+    return save(site.store, record, dataclasses.replace(record, **wanted))
 
 
 def planned(site, project_id="p1", mode="cascade", selection=None, **values):
@@ -307,7 +308,7 @@ def asking(site, **values):
     inventory(site, made["id"], "port", list("abcd"))
     record = site.store.get(made["id"])
     wanted = {"status": Status.RECOVERABLE, "purpose": RoundPurpose.NONE, "conditions": (ASKS,), **values}
-    site.store.save(record, dataclasses.replace(record, **wanted))
+    save(site.store, record, dataclasses.replace(record, **wanted))
     return made["id"]
 
 
@@ -371,7 +372,7 @@ def test_only_an_admin_approves_by_default(site, token):
 def put(site, deletion_id, status, **values):
     """Move a deletion along its way as an engine does, and give it some values."""
     record = site.store.get(deletion_id)
-    return site.store.save(record, dataclasses.replace(record, status=status, purpose=RoundPurpose.NONE, **values))
+    return save(site.store, record, dataclasses.replace(record, status=status, purpose=RoundPurpose.NONE, **values))
 
 
 def waits(site, deletion_id):
@@ -507,7 +508,7 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     assert [store.load(i)[0].cascades_before for i in ids] == [0, 1]
     record = store.get(ids[0])
     ended = dataclasses.replace(record, status=Status.CANCELLED)
-    store.save(record, ended)
+    save(store, record, ended)
     assert store.load(ids[1])[0].cascades_before == 1, "for every end of it"
     long_ago = store.now() - datetime.timedelta(hours=25)
     with store.database.begin() as c:
@@ -609,7 +610,7 @@ def test_a_project_is_restored_before_anything_is_deleted_and_not_after(site):
         made = site.ask(mode="cascade")
         record = site.store.get(made["id"])
         at = datetime.datetime(2026, 1, 1)
-        record = site.store.save(record, dataclasses.replace(record, status=status, point_of_no_return_at=at))
+        record = save(site.store, record, dataclasses.replace(record, status=status, point_of_no_return_at=at))
         shown = site.get(f"/v1/deletions/{made['id']}").json["deletion"]
         assert shown["restorable"] is transitions.restorable(record)
         assert shown["point_of_no_return_at"] == "2026-01-01T00:00:00Z"
@@ -623,7 +624,7 @@ def test_a_project_is_restored_before_anything_is_deleted_and_not_after(site):
             if status in (Status.DELETING, Status.VERIFYING):
                 assert "2026-01-01T00:00:00Z" in answer.error["detail"]
         record = site.store.get(made["id"])
-        site.store.save(record, dataclasses.replace(record, status=Status.DELETED))
+        save(site.store, record, dataclasses.replace(record, status=Status.DELETED))
 
 
 def test_a_restore_stops_what_is_below_as_well(site):

@@ -7,6 +7,7 @@ import pytest
 from cleanup_orchestrator.core import approvals, transitions
 from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.functional.test_api import keystone as ks
+from tests.support.stores import requesters, save
 
 STOPS = ["cancel", "restore"]
 SAID = "only an admin may stop it. Ask an admin to cancel it"
@@ -55,7 +56,7 @@ def test_the_tree_of_an_admin_is_of_the_admin_down_to_each_project(site):
 def failed(site, id_):
     d = site.store.get(id_)
     for to in (Status.DRAINING, Status.FAILED):
-        d = site.store.save(d, transitions.move(d, to, transitions.By.ENGINE, site.store.now(), "x"))
+        d = save(site.store, d, transitions.move(d, to, transitions.By.ENGINE, site.store.now(), "x"))
 
 
 def test_a_deletion_is_of_the_admin_who_retried_it_and_so_is_what_is_below(site):
@@ -92,9 +93,9 @@ def test_a_deletion_that_an_admin_requests_as_well_is_stopped_by_admins(any_site
 
 def test_an_admin_who_requests_a_deletion_as_well_cannot_approve_it(site):
     id_ = site.ask(token=ks.MANAGER, mode="cascade")["id"]
-    assert site.store.askers(site.store.get(id_)) == {"manager-id"}
+    assert requesters(site, id_) == {"manager-id"}
     site.ask(token=ks.ADMIN, mode="cascade")
-    assert site.store.askers(site.store.get(id_)) == {"manager-id", "admin-id"}
+    assert requesters(site, id_) == {"manager-id", "admin-id"}
 
 
 def test_the_request_of_a_second_manager_leaves_no_line(site, keystone):
@@ -131,7 +132,7 @@ def test_a_refused_request_of_an_admin_leaves_no_line(any_site):
     lower = any_site.ask("child-2", ks.MANAGER)["id"]
     upper = any_site.ask("parent", ks.MANAGER, include_subtree=True)["id"]
     d = any_site.store.get(upper)
-    any_site.store.save(d, dataclasses.replace(d, mode=Mode.CASCADE))
+    save(any_site.store, d, dataclasses.replace(d, mode=Mode.CASCADE))
     answer = any_site.post("/v1/deletions", {"project_id": "parent", "include_subtree": True}, ks.ADMIN)
     assert (answer.status, answer.error["deletion_id"]) == (409, upper)
     assert requests(any_site, lower) == ["manager-id"]
@@ -177,7 +178,7 @@ def test_a_manager_may_retry_the_deletion_of_an_admin_which_stays_the_admins(sit
 def test_a_deletion_is_of_the_admin_who_forced_it(site):
     id_ = site.ask(token=ks.MANAGER, mode="cascade")["id"]
     d = site.store.get(id_)
-    site.store.save(d, dataclasses.replace(d, status=Status.DELETING))
+    save(site.store, d, dataclasses.replace(d, status=Status.DELETING))
     answer = site.call("DELETE", "/v1/projects/p1/force", ks.ADMIN, {"reason": "stuck"})
     assert answer.status == 202, answer.body
     assert refused(stop(site, id_, "cancel", ks.MANAGER))

@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from tests.functional.test_api.site import Site
 from tests.support.cases import each_case
+from tests.support.stores import save
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "doc/source/api/v1.rst").read_text()
@@ -156,7 +157,7 @@ WAIVER = {"service_type": "dns", "reason": "r"}
 def test_a_field_that_no_schema_can_check_has_its_path_too(site, path, body, field):
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
-    site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
+    save(site.store, before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
     error = site.call("DELETE" if "force" in path else "POST", path, body=body).error
     assert (error["code"], error["field"], error["path"]) == ("invalid_body", field, f"$.{field}")
     assert error["detail"].startswith(f"'{field}' ")
@@ -187,7 +188,7 @@ def test_an_unpaired_surrogate_is_refused(site, method, path, body, field, text)
     """No database stores it. Once it caused a server error."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
-    before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
+    before = save(site.store, before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
     answer = site.call(method, path.format(id=made["id"]), body={**body, field: text})
     assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
     assert "surrogate" in answer.error["detail"] and "send" in answer.error["detail"]
@@ -212,7 +213,7 @@ def test_an_unpaired_surrogate_from_another_source_is_replaced_when_stored(any_s
     forced = Force("a\ud800", (), now, 1, 1, "u", "n\ud800", "req")
     condition = Condition("stalled", True, "x", "b\ud800", now)
     after = dataclasses.replace(before, message="c\ud800\0", forced=forced, conditions=(condition,))
-    any_site.store.save(before, after)
+    save(any_site.store, before, after)
     stored = any_site.store.get(made["id"])
     assert (stored.message, stored.forced.reason, stored.forced.user_name) == ("c?\ufffd", "a?", "n?")
     assert stored.conditions == (dataclasses.replace(condition, message="b?"),)

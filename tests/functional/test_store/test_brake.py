@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 
 from cleanup_orchestrator.core.holds import Brake
-from tests.support.stores import create
+from tests.support.stores import create, save
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -14,7 +14,7 @@ def test_the_brake_makes_every_live_deletion_due(store):
     records = [create(store, project_id=f"p{n}") for n in range(3)]
     for record in records:
         read = store.get(record.id)
-        store.save(read, dataclasses.replace(read, wake_at=store.now() + 3600 * SECOND))
+        save(store, read, dataclasses.replace(read, wake_at=store.now() + 3600 * SECOND))
     assert store.due() == []
     for on in (True, False):
         store.set_brake(Brake(on, "x"))

@@ -12,10 +12,12 @@ import sqlalchemy
 import sqlalchemy.exc
 
 from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.core.deletion import Condition, Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
+from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, Requester, Retry, Stop
 from cleanup_orchestrator.store import AlreadyUnderWay, Store, database, tables
 from tests.support.databases import SERVERS, filled
-from tests.support.stores import create, dispatched
+from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
 
@@ -92,6 +94,54 @@ def test_a_committed_request_is_accepted_when_the_reply_to_the_commit_is_lost(fo
     assert len(forgetful.events(record.id, 10)) == 1
 
 
+ASKS = (Condition("approval", True, "too_many_deletions", "", T0),)
+#: A proposal to each of these deletions, and the type of its journal line.
+PROPOSALS = {
+    "approve": ({"conditions": ASKS}, lambda **who: Approve(reason="x", **who), "deletion.approved"),
+    "retry": ({"status": Status.FAILED}, Retry, "deletion.retried"),
+    "retry of a live deletion": ({}, Retry, "deletion.retried_now"),
+    "cancel": ({}, Stop, "deletion.cancelling"),
+    "force": (
+        {"status": Status.DELETING},
+        lambda **who: AbandonLeftovers(reason="x", wanted=None, types=(), **who),
+        "deletion.forced",
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", PROPOSALS)
+@pytest.mark.parametrize("broken", [0, 1, 2])
+def test_a_proposal_is_applied_once_when_the_reply_to_the_commit_is_lost(forgetful, asked, broken):
+    """There were two approvals, and a cancel was refused because the deletion was being cancelled by itself."""
+    values, proposal, line = PROPOSALS[asked]
+    record, heard = create(forgetful, **values), []
+    forgetful.on_commit(types.SimpleNamespace(deletion_saved=lambda *saved: heard.append(saved)))
+    forgetful.database.broken = broken
+    decided = forgetful.propose(proposal(by=Requester("u"), seen=record))
+    assert [event.type for event in decided.applied.events] == [line]
+    assert [row.event.type for row in forgetful.events(record.id, 10)] == ["deletion.accepted", line]
+    saved = forgetful.get(record.id)
+    assert saved.version == record.version + 1 and len(saved.approvals) <= 1
+    assert [(before.version, after.version) for before, after in heard] == [(record.version, saved.version)]
+
+
+def test_a_proposal_is_applied_when_its_transaction_is_rolled_back(forgetful, monkeypatch):
+    record, undone = create(forgetful), []
+
+    def undo(_connection):
+        if not undone:
+            undone.append(1)
+            raise sqlalchemy.exc.OperationalError("COMMIT", {}, Exception("deadlock"))
+
+    sqlalchemy.event.listen(forgetful.database.engine, "commit", undo)
+    try:
+        assert forgetful.propose(Stop(by=Requester("u"), seen=record))
+    finally:
+        sqlalchemy.event.remove(forgetful.database.engine, "commit", undo)
+    assert undone and forgetful.get(record.id).status is Status.CANCELLING
+    assert len(forgetful.events(record.id, 10)) == 2
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_a_process_that_freezes_in_a_transaction_loses_its_locks(kind, monkeypatch):
@@ -105,7 +155,7 @@ def test_a_process_that_freezes_in_a_transaction_loses_its_locks(kind, monkeypat
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
         with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen.database.begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
-            saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
+            saved = pool.submit(save, other, record, dataclasses.replace(record, message="alive"))
             assert saved.result(timeout=60).message == "alive"
             connection.execute(tables.deletions.update().values(message="thawed"))
         assert storage.unavailable(broken.value), "it is tried again"
@@ -146,7 +196,7 @@ def test_a_process_that_freezes_between_two_rows_loses_its_locks(kind, what, mon
             statement = tables.events.update().where(tables.events.c.deletion_id == sqlalchemy.bindparam("known"))
         with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen.database.begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
-            saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
+            saved = pool.submit(save, other, record, dataclasses.replace(record, message="alive"))
             values = [*[{}] * 200, Slow(saved.done), {}]
             connection.execute(statement, [row | {"data": data} for data in values])
             assert saved.done(), "it had to wait for who is frozen"

@@ -9,13 +9,14 @@ import pytest
 from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import Requester, Retry, Stop
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page
-from tests.support.stores import create, dispatched
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions
+from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
 
@@ -40,7 +41,7 @@ def test_one_live_deletion_a_project(store):
         first.created_at,
         "x",
     )
-    store.save(first, ended)
+    save(store, first, ended)
     assert create(store).id != first.id
 
 
@@ -58,11 +59,56 @@ def test_of_many_simultaneous_requests_one_makes_the_record(store):
 
 def test_a_write_based_on_an_old_version_conflicts(store):
     record = create(store)
-    store.save(record, dataclasses.replace(record, message="first"))
+    save(store, record, dataclasses.replace(record, message="first"))
     with pytest.raises(Conflict):
-        store.save(record, dataclasses.replace(record, message="second"), events=[Event("x", "y")])
+        save(store, record, dataclasses.replace(record, message="second"), events=[Event("x", "y")])
     assert store.get(record.id).message == "first"
     assert [e.event.type for e in store.events(record.id, 10)] == ["deletion.accepted"]
+
+
+@pytest.mark.parametrize("conflicts", [2, 10])
+def test_a_proposal_is_applied_anew_when_a_worker_got_in_between(store, monkeypatch, conflicts):
+    record, tries = create(store), []
+    real = deletions._write_steps
+
+    def overtaken(*arguments):
+        tries.append(1)
+        if len(tries) <= conflicts:
+            raise Conflict("a worker has renewed its lease")
+        real(*arguments)
+
+    monkeypatch.setattr(deletions, "_write_steps", overtaken)
+    stop = Stop(by=Requester("u"), seen=record)
+    if conflicts == 10:
+        with pytest.raises(Conflict):
+            store.propose(stop)
+    else:
+        assert store.propose(stop)
+    assert store.get(record.id).status is (Status.ACCEPTED if conflicts == 10 else Status.CANCELLING)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_retry_that_meets_a_deletion_which_begins_at_this_moment(store, monkeypatch, dry_run):
+    record = create(store, status=Status.FAILED)
+    real, met = deletions._end_dry_runs, []
+
+    def just_before(c, wanted):
+        if not met:  # the other one does not exist yet when this looks for it, and is there when this is written
+            met.append(1)
+            return []
+        return real(c, wanted)
+
+    monkeypatch.setattr(deletions, "_end_dry_runs", just_before)
+    other = create(store, dry_run=dry_run)
+    met.clear()
+    retry = Retry(by=Requester("u"), seen=record)
+    if dry_run:
+        assert store.propose(retry).applied.deletion.status is Status.ACCEPTED
+        assert (store.get(other.id).status, store.live("p").id) == (Status.CANCELLED, record.id)
+    else:
+        with pytest.raises(AlreadyUnderWay) as caught:
+            store.propose(retry)
+        assert caught.value.existing.id == other.id
 
 
 @pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "\x1b[2J", "🗑", "'; --", "x" * 9000])
@@ -87,9 +133,9 @@ def test_a_project_of_any_name_can_be_deleted(store, name):
 def test_what_is_due_is_found_and_what_rests_is_not(store):
     live = create(store, project_id="live")
     resting = create(store, project_id="resting")
-    store.save(resting, move(resting, Status.FAILED, By.ENGINE, resting.created_at, "x"))
+    save(store, resting, move(resting, Status.FAILED, By.ENGINE, resting.created_at, "x"))
     later = create(store, project_id="later")
-    store.save(later, dataclasses.replace(later, wake_at=store.now() + datetime.timedelta(hours=1)))
+    save(store, later, dataclasses.replace(later, wake_at=store.now() + datetime.timedelta(hours=1)))
     assert store.due() == [live.id]
 
 
@@ -159,15 +205,15 @@ def test_a_selection_is_read_as_it_was_written(store, selection):
     assert store.get(record.id).selection == selection
     assert store.load(record.id)[0].selection == selection
     assert store.list(Page(10))[0].selection == selection
-    ended = store.save(record, dataclasses.replace(record, status=Status.LEFTOVERS))
+    ended = save(store, record, dataclasses.replace(record, status=Status.LEFTOVERS))
     assert store.get(record.id).selection == ended.selection == selection
-    again = store.save(ended, move(ended, Status.ACCEPTED, By.USER, T0, "retry"))
+    again = save(store, ended, move(ended, Status.ACCEPTED, By.USER, T0, "retry"))
     assert (again.attempt, store.get(record.id).selection) == (2, selection)
 
 
 def test_an_emptied_project_counts_as_a_cascade_of_the_day_and_frees_its_project(store):
     first = create(store, mode=Mode.EMPTY, user_id="u")
-    store.save(first, dataclasses.replace(first, status=Status.EMPTIED))
+    save(store, first, dataclasses.replace(first, status=Status.EMPTIED))
     second = create(store, user_id="u")
     assert store.load(second.id)[0].cascades_before == 1
     assert store.live(first.project_id).id == second.id

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Conflict, leftovers, tables
 from tests.support import stores
-from tests.support.stores import create, dispatched
+from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
 NUMBER = 1200
@@ -197,7 +197,7 @@ def forced(store):
     surveying(store, record, VOLUME)
     before = store.get(record.id)
     after = dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE, round=2, forced=ASKED)
-    store.save(before, after)
+    save(store, before, after)
     sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
     is_abandoned(store, record)
     return record
@@ -207,7 +207,7 @@ def is_abandoned(store, record):
     before, steps, now = store.load(record.id)
     [step] = [s for s in steps if s.kind is StepKind.SWEEP]
     made = actions.apply(before, steps, (actions.Abandon(step.id),), now)
-    store.save(before, made.deletion, made.steps, made.events, made.abandoned)
+    save(store, before, made.deletion, made.steps, made.events, made.abandoned)
 
 
 def volume_step(store, record):
@@ -242,7 +242,7 @@ def test_a_decision_on_an_old_version_abandons_nothing(store):
         store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=(*LEFT, Leftover("new", "", Reason.ERROR)))
     )
     with pytest.raises(Conflict):
-        store.save(before, made.deletion, made.steps, made.events, made.abandoned)
+        save(store, before, made.deletion, made.steps, made.events, made.abandoned)
     assert store.leftovers(record.id, 10, abandoned=True) == []
     assert store.events(record.id, 50, type="resource.abandoned") == []
 
@@ -274,7 +274,7 @@ def test_what_is_not_seen_any_more_stays_on_record_and_what_is_gone_does_not(sto
 def test_without_force_no_leftover_is_marked_as_abandoned(store):
     record = forced(store)
     before = store.get(record.id)
-    store.save(before, dataclasses.replace(before, forced=None))
+    save(store, before, dataclasses.replace(before, forced=None))
     sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
     assert volume_step(store, record).abandoned == 0
 

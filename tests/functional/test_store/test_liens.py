@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import StepKind
 from cleanup_orchestrator.store import NotFound, Page
-from tests.support.stores import claimed, create
+from tests.support.stores import claimed, create, save
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -103,5 +103,5 @@ def test_a_loaded_deletion_has_its_liens_and_the_brake(store):
     store.set_brake(Brake(True, "x"))
     loaded, _steps, _now = store.load(record.id)
     assert loaded.liens == (lien,) and loaded.brake == store.brake()
-    saved = store.save(loaded, dataclasses.replace(loaded, message="m"))
+    saved = save(store, loaded, dataclasses.replace(loaded, message="m"))
     assert store.get(record.id).message == saved.message, "and what is derived is not written"

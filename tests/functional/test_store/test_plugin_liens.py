@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Conflict
 from tests.functional.test_store.test_liens import protect
-from tests.support.stores import claimed, create
+from tests.support.stores import claimed, create, save
 
 USED = StepResult(
     Outcome.LEFTOVERS, "protected", leftovers=(Leftover("1", "one", Reason.PROTECTED, "shared with q"),), in_use="1"
@@ -83,7 +83,7 @@ def test_a_removed_plugin_lien_comes_again_only_for_the_next_deletion(store):
     listed(store, record, USED, UNUSED, USED)
     assert raised_on(store) == [] and store.lien(lien_id)[0] == removed
     current = store.load(record.id)[0]
-    store.save(current, dataclasses.replace(current, status=Status.CANCELLED))
+    save(store, current, dataclasses.replace(current, status=Status.CANCELLED))
     listed(store, create(store), USED)
     [(_, another)] = raised_on(store)
     assert another != lien_id
@@ -95,10 +95,10 @@ def test_a_plugin_lien_ends_with_its_deletion_and_a_retry_records_it_again(store
     others = protect(store)
     listed(store, record, USED)
     current = store.load(record.id)[0]
-    store.save(current, dataclasses.replace(current, status=status))
+    save(store, current, dataclasses.replace(current, status=status))
     assert store.liens_in_force(["p"]) == (others,) and told(store, record) == ["lien.raised", "lien.ended"]
     current = store.load(record.id)[0]
-    store.save(current, dataclasses.replace(current, status=Status.ACCEPTED))
+    save(store, current, dataclasses.replace(current, status=Status.ACCEPTED))
     listed(store, record, USED)
     assert len(raised_on(store)) == 2
 
@@ -136,5 +136,5 @@ def test_a_plugin_lien_is_stored_before_an_engine_can_decide_to_delete(store):
     read = store.load(record.id)[0]
     store.finish(step, USED)
     with pytest.raises(Conflict):
-        store.save(read, dataclasses.replace(read, status=Status.DELETING))
+        save(store, read, dataclasses.replace(read, status=Status.DELETING))
     assert len(store.load(record.id)[0].liens) == 1

@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.queue import Line, Queue, QueueState
 from cleanup_orchestrator.core.transitions import WORKING
 from cleanup_orchestrator.store import tables
-from tests.support.stores import create
+from tests.support.stores import create, save
 from tests.unit.world import T0
 
 MINUTE = datetime.timedelta(minutes=1)
@@ -124,7 +124,7 @@ def test_what_is_stored_of_the_queue_is_read_again(store):
     put(store, "mine", Status.DELETING, WORKS, turn=1)
     read = store.load("mine")[0]
     assert read.queue_state is WORKS
-    assert store.save(read, dataclasses.replace(read, queue_state=OUT)).queue_state is OUT
+    assert save(store, read, dataclasses.replace(read, queue_state=OUT)).queue_state is OUT
     assert store.get("mine").turn_at == read.turn_at
 
 

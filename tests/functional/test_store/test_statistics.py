@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.step import StepKind, StepState
 from cleanup_orchestrator.store import Figures, tables
 from tests.support import stores
+from tests.support.stores import save
 from tests.unit import world
 
 
@@ -28,7 +29,7 @@ def waiting(store, deletion, kind=StepKind.SURVEY, ago=0):
     at = store.now() - datetime.timedelta(seconds=ago)
     one = step(store, deletion, kind)
     changed = dataclasses.replace(one, state=StepState.DISPATCHED, round=1, dispatched_at=at, attempt=1)
-    store.save(store.get(deletion.id), store.get(deletion.id), [changed])
+    save(store, store.get(deletion.id), store.get(deletion.id), [changed])
     return one.id
 
 
@@ -60,7 +61,7 @@ def test_figures(store):
     store.claim(waiting(store, two, ago=3600), "w", 60)
     late = store.now() - datetime.timedelta(seconds=100)
     before = store.get(two.id)
-    store.save(before, dataclasses.replace(before, wake_at=late))
+    save(store, before, dataclasses.replace(before, wake_at=late))
     found = store.figures()
     assert found.deletions == {"deleting": 3, "deleted": 1, "failed": 1}
     assert (found.stalled, found.blocked) == (1, 1)
@@ -73,7 +74,7 @@ def test_an_ended_deletion_is_not_overdue_and_its_steps_do_not_wait(store):
     done = made(store, status=Status.DELETING)
     waiting(store, done, ago=1000)
     before = store.get(done.id)
-    store.save(before, dataclasses.replace(before, status=Status.CANCELLED))
+    save(store, before, dataclasses.replace(before, status=Status.CANCELLED))
     found = store.figures()
     assert (found.steps, found.unclaimed, found.overdue) == ({}, 0.0, 0.0)
 

@@ -18,7 +18,7 @@ from cleanup_orchestrator.store import steps as steps_module
 from tests.functional.test_store.test_leftovers import surveying, sweeping
 from tests.functional.test_store.test_statistics import made, step, waiting
 from tests.support.databases import SERVERS, filled
-from tests.support.stores import create, dispatched
+from tests.support.stores import create, dispatched, save
 
 
 def test_a_step_with_a_released_claim_can_be_claimed_at_once(store):
@@ -61,7 +61,7 @@ def test_an_engine_that_decided_on_an_old_step_gets_a_conflict(store):
     assert store.release_claim(mine)
     d = store.get(deletion.id)
     with pytest.raises(Exception, match="changed meanwhile"):
-        store.save(d, d, [dataclasses.replace(seen, state=StepState.DISPATCHED)])
+        save(store, d, d, [dataclasses.replace(seen, state=StepState.DISPATCHED)])
 
 
 def test_a_step_is_claimed_once(store):
@@ -107,7 +107,7 @@ def test_a_write_call_is_made_only_where_the_status_wants_it(store, kind, values
     step = dispatched(store, record, kind)
     _, held = store.claim(step.id, "w", 60)
     read = store.get(record.id)
-    store.save(read, dataclasses.replace(read, **values))
+    save(store, read, dataclasses.replace(read, **values))
     assert store.withheld(held) is not may
 
 
@@ -117,7 +117,7 @@ def test_a_cancel_stops_the_next_write_and_the_next_claim(store):
     _, held = store.claim(step.id, "w", 60)
     assert not store.withheld(held)
     read = store.get(record.id)
-    store.save(read, move(read, Status.CANCELLING, By.USER, read.created_at, "cancel"))
+    save(store, read, move(read, Status.CANCELLING, By.USER, read.created_at, "cancel"))
     assert store.withheld(held)
     waiting = dispatched(store, record, StepKind.ACCESS)
     assert store.claim(waiting.id, "w", 60) is None
@@ -156,7 +156,7 @@ def test_a_result_without_progress_keeps_a_progress_time_that_was_set_meanwhile(
 
         def meanwhile(*args):
             known = other.get(record.id)
-            other.save(known, dataclasses.replace(known, progress_at=later))
+            save(other, known, dataclasses.replace(known, progress_at=later))
             return results.record(*args)
 
         monkeypatch.setattr(steps_module, "record", meanwhile)
@@ -199,7 +199,7 @@ def test_a_service_that_leaves_the_catalog_during_a_deletion_is_still_called(sto
 
     surveying(store, record, image, dns, port, catalog=whole)
     before = store.get(record.id)
-    store.save(before, dataclasses.replace(before, status=Status.VERIFYING))
+    save(store, before, dataclasses.replace(before, status=Status.VERIFYING))
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
     surveying(store, record, port, catalog=whole)  # they are in the catalog, so no record is needed any more

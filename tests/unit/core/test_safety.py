@@ -21,6 +21,7 @@ from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, Proj
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.proposals import Requester, Retry
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.snapshot import BY_MANAGERS
@@ -45,6 +46,7 @@ from cleanup_orchestrator.worker.task import StepTask
 from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
 from tests.support.no_protocol import NoProtocol
+from tests.support.stores import save
 from tests.unit.world import CLEAR, REMOVING, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -203,7 +205,7 @@ def held(store, record, kind):
     record, steps, now = store.load(record.id)
     step = next(s for s in steps if s.kind is kind)
     applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-    store.save(record, applied.deletion, applied.steps)
+    save(store, record, applied.deletion, applied.steps)
     return store.claim(step.id, "w", 60)[1]
 
 
@@ -214,7 +216,7 @@ def made(store, **values):
 def test_no_change_is_begun_once_it_must_not_be_made(store):
     step = held(store, made(store), StepKind.ACCESS)
     record = store.get("d")
-    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+    save(store, record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
     assert store.record_intent(step, "grant_added", {}) is None
     assert not store.get("d").has_changes
 
@@ -229,7 +231,7 @@ def test_a_decision_that_nothing_was_changed_conflicts_with_a_recorded_change(st
     before = store.get("d")
     assert store.record_intent(step, "grant_added", {}) is not None
     with pytest.raises(Conflict):
-        store.save(before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
+        save(store, before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
 
 
 @pytest.fixture
@@ -240,8 +242,8 @@ def ends_meanwhile(store, monkeypatch):
     def live(project_id):
         record = store.get("d")
         if record.status is Status.ACCEPTED:
-            going = store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
-            store.save(going, move(going, Status.CANCELLED, By.ENGINE, record.created_at, "x"))
+            going = save(store, record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+            save(store, going, move(going, Status.CANCELLED, By.ENGINE, record.created_at, "x"))
         return real(project_id)
 
     monkeypatch.setattr(store.live.__self__, "live", live)
@@ -253,14 +255,10 @@ def test_a_request_that_meets_one_that_ends_at_that_moment_is_recorded(store, en
     assert store.live("p").id == "later"
 
 
-def test_a_retry_that_conflicts_with_a_deletion_that_just_ended_can_be_repeated(store, ends_meanwhile):
+def test_a_retry_that_meets_a_deletion_that_ends_at_that_moment_is_applied(store, ends_meanwhile):
     made(store, id="old", status=Status.FAILED)
     made(store)
-    old = store.get("old")
-    again = move(old, Status.ACCEPTED, By.USER, old.created_at, "x")
-    with pytest.raises(Conflict):
-        store.save(old, again)
-    store.save(old, again)
+    assert store.propose(Retry(by=Requester("u"), seen=store.get("old")))
     assert store.live("p").id == "old"
 
 
@@ -791,7 +789,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
             elif what == "cancel":
                 record = store.get("d")
                 if transitions.cancellable(record):
-                    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+                    save(store, record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
             else:
                 work(how[0], *how[1:], hang=what == "hang")
         cloud.meddle("revive")

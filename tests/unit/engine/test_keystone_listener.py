@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.engine.keystone_listener import Listener
 from tests.support import sqlite_stores
+from tests.support.stores import save
 from tests.unit.world import T0, deletion
 
 ID = "0123456789abcdef0123456789abcdef"
@@ -136,7 +137,7 @@ def test_each_change_voids_the_proof_however_many_there_were_before():
         for _ in range(20):  # a burst counts once: until the next lock there is nothing to void
             after = engine.hear(GRANTED, DIRECT | MANAGER)
         assert after.drained_at is None
-        engine.store.save(after, dataclasses.replace(after, drained_at=T0))
+        save(engine.store, after, dataclasses.replace(after, drained_at=T0))
     lines = [row.event.message for row in engine.store.events("d", 100) if row.event.type == "inventory.void"]
     assert len(lines) == changes
 

@@ -25,6 +25,7 @@ from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import Store, tables
 from tests.support.cases import each_case
+from tests.support.stores import save
 from tests.unit import world
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -143,10 +144,12 @@ def test_the_manual_names_the_event_types():
 
 def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, sent):
     made = create(announcing_store, user_id="u", request_id="req-1", mode=Mode.REPORT)
-    moved = announcing_store.save(
-        made, dataclasses.replace(made, status=Status.INVENTORY, reason="inventory_first", message="m")
+    moved = save(
+        announcing_store,
+        made,
+        dataclasses.replace(made, status=Status.INVENTORY, reason="inventory_first", message="m"),
     )
-    announcing_store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
+    save(announcing_store, moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
     first, second = received(announcing_store, sent, 2)
     assert first[:2] == ("INFO", "project_cleanup.deletion.accepted")
     assert (first[2]["status_before"], first[2]["user_id"], first[2]["request_id"]) == ("", "u", "req-1")
@@ -159,10 +162,10 @@ def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, 
 def test_a_needed_approval_is_announced_once(announcing_store, sent):
     asks = Condition("approval", True, "too_many_resources", "it is about 9 resources", world.T0)
     made = create(announcing_store)
-    asked = announcing_store.save(made, dataclasses.replace(made, conditions=(asks,)))
+    asked = save(announcing_store, made, dataclasses.replace(made, conditions=(asks,)))
     more = dataclasses.replace(asks, message="it is about 10 resources")
-    still = announcing_store.save(asked, dataclasses.replace(asked, conditions=(more,)))
-    announcing_store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
+    still = save(announcing_store, asked, dataclasses.replace(asked, conditions=(more,)))
+    save(announcing_store, still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
     _, (priority, event, payload) = received(announcing_store, sent, 2)
     assert (priority, event) == ("INFO", "project_cleanup.deletion.approval_needed")
     assert payload["approval_message"] == "it is about 9 resources"
@@ -170,21 +173,21 @@ def test_a_needed_approval_is_announced_once(announcing_store, sent):
 
 def test_what_lost_the_race_is_not_announced(announcing_store, sent):
     made = create(announcing_store)
-    announcing_store.save(made, dataclasses.replace(made, round=2))
+    save(announcing_store, made, dataclasses.replace(made, round=2))
     with pytest.raises(Exception, match="changed meanwhile"):
-        announcing_store.save(made, dataclasses.replace(made, status=Status.DRAINING))
+        save(announcing_store, made, dataclasses.replace(made, status=Status.DRAINING))
     assert [event for _, event, _ in received(announcing_store, sent, 1)] == ["project_cleanup.deletion.accepted"]
 
 
 def test_failed_and_stalled_are_errors_and_progress_is_not(announcing_store, sent):
     made = create(announcing_store)
-    stuck = announcing_store.save(made, dataclasses.replace(made, conditions=(STALLED,)))
+    stuck = save(announcing_store, made, dataclasses.replace(made, conditions=(STALLED,)))
     longer = dataclasses.replace(STALLED, message="blocked by image.image@R1: error")
-    still = announcing_store.save(stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: nothing new
-    well = announcing_store.save(
-        still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),))
+    still = save(announcing_store, stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: not new
+    well = save(
+        announcing_store, still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),))
     )
-    announcing_store.save(well, dataclasses.replace(well, status=Status.FAILED))
+    save(announcing_store, well, dataclasses.replace(well, status=Status.FAILED))
     found = received(announcing_store, sent, 4)
     assert [(priority, event.rsplit(".", 1)[1]) for priority, event, _ in found] == [
         ("INFO", "accepted"),
@@ -217,12 +220,12 @@ def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
     assert announcing_store.set_brake(Brake(True, "once more", request_id="req-2")) == on
     held = Condition("on_hold", True, "lien", "held by lien l", world.T0)
     read = announcing_store.get(made.id)
-    stopped = announcing_store.save(read, dataclasses.replace(read, conditions=(held,)))
+    stopped = save(announcing_store, read, dataclasses.replace(read, conditions=(held,)))
     announcing_store.remove_lien(lien.id, "u")
     announcing_store.remove_lien(lien.id, "u")
     announcing_store.set_brake(Brake(False, "the storage misbehaves", request_id="req-3"))
     read = announcing_store.get(stopped.id)
-    announcing_store.save(read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
+    save(announcing_store, read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
     found = received(announcing_store, sent, 7)
     assert [(priority, event.removeprefix("project_cleanup.")) for priority, event, _ in found] == [
         ("INFO", "deletion.accepted"),
@@ -259,14 +262,14 @@ def test_the_counters_are_of_all_steps(announcing_store, sent):
     made = create(announcing_store)
     step = next(s for s in announcing_store.steps(made.id) if s.kind is StepKind.SURVEY)
     waiting = dataclasses.replace(step, state="dispatched", round=1)
-    made = announcing_store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
+    made = save(announcing_store, made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
     _, mine = announcing_store.claim(step.id, "w", 60)
     announcing_store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
     announcing_store.finish(mine, StepResult(Outcome.CLEAR, calls=3))
     sweep = next(s for s in announcing_store.steps(made.id) if s.kind is StepKind.SWEEP)
     made = announcing_store.get(made.id)
     dispatched = dataclasses.replace(sweep, state="dispatched", round=made.round)
-    made = announcing_store.save(made, made, [dispatched])
+    made = save(announcing_store, made, made, [dispatched])
     _, mine = announcing_store.claim(sweep.id, "w", 60)
     left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
     announcing_store.finish(mine, StepResult(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
@@ -280,10 +283,10 @@ def test_the_counters_are_of_all_steps(announcing_store, sent):
 
 def test_force_is_announced_once_with_user_and_reason(announcing_store, sent):
     made = create(announcing_store)
-    made = announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    made = save(announcing_store, made, dataclasses.replace(made, status=Status.DELETING))
     asked = Force("burnt down", (), world.T0, 1, 1, "u2", "alice")
-    forced = announcing_store.save(made, dataclasses.replace(made, forced=asked))
-    announcing_store.save(forced, dataclasses.replace(forced, round=2))
+    forced = save(announcing_store, made, dataclasses.replace(made, forced=asked))
+    save(announcing_store, forced, dataclasses.replace(forced, round=2))
     *_, (priority, event, payload) = received(announcing_store, sent, 3)
     assert (priority, event) == ("INFO", "project_cleanup.deletion.forced")
     assert (payload["forced"], payload["forced_reason"], payload["forced_by"]) == (True, "burnt down", "u2")

@@ -6,6 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.store import Conflict
+from tests.support.stores import save
 from tests.unit.store.test_guard import draining
 
 
@@ -14,4 +15,4 @@ def test_the_brake_voids_a_decision_that_was_made_without_it(store):
     before = store.get(record.id)
     store.set_brake(Brake(True, "x"))
     with pytest.raises(Conflict):
-        store.save(before, dataclasses.replace(before, message="x"))
+        save(store, before, dataclasses.replace(before, message="x"))

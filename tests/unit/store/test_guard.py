@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
-from tests.support.stores import dispatched
+from tests.support.stores import dispatched, save
 from tests.unit.world import CLEAR, T0, deletion
 
 ACCEPTED = Event("deletion.accepted", "")
@@ -39,7 +39,7 @@ def draining(store, **values):
 
 def moved(store, record, to, by=By.USER):
     record = store.get(record.id)
-    return store.save(record, move(record, to, by, store.now(), "x"))
+    return save(store, record, move(record, to, by, store.now(), "x"))
 
 
 def taken_over(store, record, step):

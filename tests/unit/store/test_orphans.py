@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.step import TASKS, StepState
 from cleanup_orchestrator.store import ScanUnderWay
 from tests.support import orphaned, sqlite_stores
 from tests.support.orphaned import DEAD, NEVER, OTHER, port
+from tests.support.stores import save
 from tests.unit import world
 
 
@@ -124,7 +125,7 @@ def test_a_dead_project_has_the_name_of_its_latest_deletion(store):
         at = world.T0 + datetime.timedelta(hours=number)
         record = world.deletion(id=f"d{number}", project_id=DEAD, project_name=name, created_at=at)
         made = store.create(record, TASKS, Event("deletion.accepted", ""))
-        store.save(made, dataclasses.replace(made, status=Status.FAILED, created_at=at))
+        save(store, made, dataclasses.replace(made, status=Status.FAILED, created_at=at))
     scan = orphaned.found(store, [port("p1")])
     (project,) = store.orphan_projects(scan.id, 10)
     assert (project.name, project.deletion_id, project.counts) == ("after", "d1", {"network.port": 1})

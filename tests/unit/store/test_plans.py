@@ -7,6 +7,7 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.store.plans import cascades_before
+from tests.support.stores import save
 from tests.unit.store.test_guard import claimed, create
 
 PORTS = Step("", "", StepKind.SWEEP, "R1", "network", "port")
@@ -19,7 +20,7 @@ def test_a_plan_has_the_ids_of_one_type_in_one_region_that_are_to_go(store):
     for step in [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]:
         loaded, steps, now = store.load(record.id)
         applied = actions.apply(loaded, steps, (actions.Dispatch(step.id),), now)
-        store.save(loaded, applied.deletion, applied.steps)
+        save(store, loaded, applied.deletion, applied.steps)
         held = store.claim(step.id, "w", 3600)[1]
         rows = [Leftover(f"{step.region}-{step.type}", "", Reason.PRESENT), Leftover("kept", "", Reason.KEPT)]
         rows.append(Leftover("aside", "", Reason.NOT_SELECTED))

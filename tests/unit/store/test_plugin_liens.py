@@ -9,6 +9,7 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.core.transitions import By
 from cleanup_orchestrator.store.plugin_liens import end_lien, raise_lien
+from tests.support.stores import save
 from tests.unit.store.test_guard import claimed, create, moved, protect
 from tests.unit.world import CLEAR
 
@@ -64,7 +65,7 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
         assert raise_lien(c, plugin_liens.lien(record, step, "again", now), now)
     resting = store.get(after.id)
     assert resting.has_holds
-    store.save(resting, dataclasses.replace(resting, status=before, message="a note"))
+    save(store, resting, dataclasses.replace(resting, status=before, message="a note"))
     assert in_force(store) == ["plugin:network.port"]
 
 

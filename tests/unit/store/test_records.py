@@ -10,6 +10,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.store import records
 from tests.support import sqlite_stores
+from tests.support.stores import save
 from tests.unit import world
 
 
@@ -46,7 +47,7 @@ def test_the_decision_about_a_use_is_read_as_it_was_made():
     made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
     use = UseDecision("network.port:1", (("compute.server", "s"), ("dns.zone", "z")), "alice (agreed)")
     forced = Force("lost", ("a.b",), world.T0, 1, 2, "u", "alice", "req-1", (use,), abandons=False)
-    store.save(made, dataclasses.replace(made, forced=forced))
+    save(store, made, dataclasses.replace(made, forced=forced))
     assert store.get(made.id).forced == forced
 
 
@@ -55,5 +56,5 @@ def test_the_tally_of_a_decision_is_on_record_until_the_next_one():
     made = store.create(world.deletion(), TASKS, Event("deletion.accepted", ""))
     assert store.get(made.id).tally == Tally()
     counted = Tally(steps=3, steps_done=2, found=5, remaining=4)
-    saved = store.save(made, dataclasses.replace(made, tally=counted))
+    saved = save(store, made, dataclasses.replace(made, tally=counted))
     assert store.get(made.id).tally == saved.tally == counted

@@ -9,7 +9,9 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.store import TooManyDeletions, tables
+from cleanup_orchestrator.store.request_limits import check_requests
 from tests.support import sqlite_stores
+from tests.support.stores import save
 from tests.unit import world
 
 REQUEST = {"user_id": "alice", "domain_id": "d1"}
@@ -29,13 +31,15 @@ def recorded(*records, ended=False):
         record = world.deletion(id=f"d-{number}", project_id=f"p-{number}", **values)
         made = store.create(record, TASKS, Event("deletion.accepted", ""))
         if ended:
-            store.save(made, dataclasses.replace(made, status=Status.FAILED, finished_at=made.created_at))
+            save(store, made, dataclasses.replace(made, status=Status.FAILED, finished_at=made.created_at))
     return store
 
 
 def exceeded(store, limits):
+    wanted = world.deletion(id="new", project_id="new", **REQUEST)
     try:
-        store.check_requests(world.deletion(id="new", project_id="new", **REQUEST), limits)
+        with store.database.read() as c:
+            check_requests(c, wanted, limits)
     except TooManyDeletions as many:
         return many.exceeded.limit
     return None

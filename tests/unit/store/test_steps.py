@@ -8,7 +8,7 @@ from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Conflict, guard, queries, tables
-from tests.support.stores import dispatched
+from tests.support.stores import dispatched, save
 from tests.unit.store.test_guard import WRITES, claimed, create, draining, moved, taken_over
 from tests.unit.world import CLEAR, T0
 
@@ -84,7 +84,7 @@ def test_a_write_of_a_worker_causes_a_conflict_for_a_decision_on_the_old_version
     before = store.get(record.id)
     assert WRITES[write](store, step)
     with pytest.raises(Conflict):
-        store.save(before, dataclasses.replace(before, message="decided on older facts"))
+        save(store, before, dataclasses.replace(before, message="decided on older facts"))
     assert store.get(record.id).message == ""
 
 
@@ -94,7 +94,7 @@ def test_a_decision_on_an_old_version_of_a_step_conflicts(store):
     old = next(s for s in store.steps(record.id) if s.id == step.id)
     assert store.renew(step, 3600)
     with pytest.raises(Conflict):
-        store.save(before, before, [dataclasses.replace(old, message="x")])
+        save(store, before, before, [dataclasses.replace(old, message="x")])
 
 
 PORTS = Step("", "", StepKind.SWEEP, "R1", "network", "port")
@@ -119,7 +119,7 @@ def is_abandoned(store):
     assert store.finish(step, StepResult(Outcome.LEFTOVERS, "in_use", found=1, leftovers=(left,)))
     record, steps, _ = store.load(record.id)
     step = next(s for s in steps if s.kind is StepKind.SWEEP)
-    store.save(record, record, [dataclasses.replace(step, abandoned=1)], abandoned=[step.id])
+    save(store, record, record, [dataclasses.replace(step, abandoned=1)], abandoned=[step.id])
     return record
 
 

@@ -31,6 +31,7 @@ from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.sweep import deleting, listing
 from cleanup_orchestrator.worker.worker import Worker
 from tests.support import orphaned, scheduler, sqlite_stores, timing
+from tests.support.stores import save
 from tests.support.virtual_time import virtual_time
 from tests.unit.world import deletion
 
@@ -137,13 +138,13 @@ class Site:
         assert self.store.release_claim(survey)
         before = self.store.get(made.id)
         status = Status.INVENTORY if purpose is RoundPurpose.INVENTORY else Status.DELETING
-        return self.store.save(before, dataclasses.replace(before, status=status, purpose=purpose))
+        return save(self.store, before, dataclasses.replace(before, status=status, purpose=purpose))
 
     def dispatch(self, made, kind, type_=""):
         record, steps, now = self.store.load(made.id)
         step = next(s for s in steps if s.kind is kind and s.type == type_)
         applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-        self.store.save(record, applied.deletion, applied.steps)
+        save(self.store, record, applied.deletion, applied.steps)
         return applied.steps[0]
 
     def sweep(self, made, type_="port"):
