@@ -19,8 +19,6 @@ from cleanup_orchestrator.core.deletion import (
     Approval,
     Deletion,
     Force,
-    Mode,
-    Origin,
     RoundPurpose,
     Status,
     UseDecision,
@@ -336,13 +334,13 @@ def check_forcible(d: Deletion | None, seen: Deletion | None = None) -> Deletion
 
 
 def _why_not_forced(d: Deletion) -> str:
-    if d.mode is not Mode.CASCADE or d.dry_run:
-        if d.mode is Mode.EMPTY and not d.dry_run:
+    if not d.profile.insists:
+        if d.profile.keeps_project and not d.dry_run:
             return "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
         text = "a dry run" if d.dry_run else "mode report"
         text += " deletes nothing, so there is nothing to force"
         return f"{text}: cancel the deletion or wait for its end, and request one with mode cascade"
-    if d.origin is not Origin.REQUEST:
+    if not d.profile.requested:
         return "an adopted deletion cannot be forced: see its blockers, and delete what blocks it by hand"
     if d.status is Status.CANCELLING:
         return "the deletion is being cancelled: request a new one when that has ended"

@@ -7,7 +7,7 @@ import datetime
 from enum import StrEnum
 
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionRule, Lasts
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 
 
@@ -116,7 +116,7 @@ def hurried_lately(deletion: Deletion, now: datetime.datetime) -> bool:
 
 def forcible(deletion: Deletion) -> bool:
     """Whether force is accepted: during deletes, until the project is being removed."""
-    if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:
+    if not deletion.profile.may_be_forced:
         return False
     return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 

@@ -167,10 +167,10 @@ MUTATIONS = (
     ),
     Mutation(
         "A dry run can be forced",
-        TRANSITIONS,
-        "if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:",
-        "if deletion.mode is not Mode.CASCADE or deletion.origin is not Origin.REQUEST:",
-        tests("core/force"),
+        "cleanup_orchestrator/core/deletion.py",
+        "return self.insists and self.requested",
+        "return self.mode is Mode.CASCADE and self.requested",
+        tests("core/deletion core/force"),
     ),
     Mutation(
         "A deletion can be forced before anything is deleted",

@@ -15,7 +15,7 @@ from cleanup_orchestrator.cloud import protection, protocol_options
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
 from cleanup_orchestrator.core import dependencies, plugin_liens
 from cleanup_orchestrator.core import force as forcing
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
@@ -180,7 +180,7 @@ class Sweep(DeletionRunner):
             if not forcing.is_abandoned(self.deletion, other):
                 known, ids = left.get(other.name, set()), self._ids_left(other)
                 left[other.name] = None if known is None or ids is None else known | ids
-        rules = registry.needed_by(service, sweep.type, self.deletion.mode is Mode.EMPTY)
+        rules = registry.needed_by(service, sweep.type, self.deletion.profile.keeps_project)
         return uses.needed_by(rules, sweep.connection, sweep.project, left)
 
     def _ids_left(self, other: Step) -> set[str] | None:
@@ -305,7 +305,7 @@ class Sweep(DeletionRunner):
 
         A deletion that keeps its project ends with this listing, and its report has to say what is in the way.
         """
-        ends = self.deletion.mode is Mode.EMPTY and self.deletion.status is Status.VERIFYING
+        ends = self.deletion.profile.keeps_project and self.deletion.status is Status.VERIFYING
         if not ends or listed.outcome is not Outcome.LEFTOVERS or listed.more:
             return listed
         before = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if one.reason in REFUSALS}
