@@ -73,7 +73,7 @@ def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None 
     return conf
 
 
-class Parts:
+class Components:
     """The parts that the processes consist of."""
 
     versions = SUPPORTED_VERSIONS  #: of the plugin contract
@@ -102,7 +102,7 @@ class Parts:
         return loaded
 
     @functools.cached_property
-    def coverage(self) -> catalog.ServiceCatalog:
+    def catalog(self) -> catalog.ServiceCatalog:
         """How the catalog entries are covered."""
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
         return catalog.ServiceCatalog(self.conf, names)
@@ -139,7 +139,7 @@ class Parts:
         self._check_protocol()
         importlib.import_module("openstack.connection")  # now, and not in the first step
         name = f"worker@{self.name}"
-        context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
+        context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.catalog, self.bus)
         return Worker(context)
 
     def _check_protection(self) -> None:
@@ -158,8 +158,8 @@ class Parts:
 
         self._check_protocol()
         services = discovery.Discovery(self.conf, self.store, self.clouds, self.registry).showing_records()
-        coverage = self.coverage.asking(services)
-        return app.build(self.conf, self.store, self.clouds, coverage, self.bus, self.broker())
+        services_of_catalog = self.catalog.with_protocol(services)
+        return app.build(self.conf, self.store, self.clouds, services_of_catalog, self.bus, self.broker())
 
     def broker(self) -> Callable[[], None] | None:
         """Return a function that raises if the broker does not answer.
@@ -195,8 +195,8 @@ class Parts:
 class Running:
     """Runs the engines, workers and the API of one process, and stops them."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+    def __init__(self, components: Components) -> None:
+        self.components = components
         self.stop = threading.Event()
         self._names: list[str] = []
         self._servers: list[Any] = []
@@ -213,29 +213,29 @@ class Running:
 
         :raises cleanup_orchestrator.errors.CleanupError: if the listener is on and Keystone gives no token
         """
-        part = self.parts.engine()
+        part = self.components.engine()
         self._engines.append(part)
         self._names.append("engine")
-        self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
+        self._serve("engine", rpc.EngineEndpoint(part.handle), self.components.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
         self._thread("alarms", part.alarms.run)
-        options = self.parts.conf[keystone_listener.GROUP]
+        options = self.components.conf[keystone_listener.GROUP]
         if options.listen:
-            self.parts.log_in()
-            heard = keystone_listener.Listener(self.parts.store, self.parts.clouds, self.parts.bus)
-            self._start(rpc.notifications(self.parts.conf, options.exchange, options.topic, heard), 1)
+            self.components.log_in()
+            heard = keystone_listener.Listener(self.components.store, self.components.clouds, self.components.bus)
+            self._start(rpc.notifications(self.components.conf, options.exchange, options.topic, heard), 1)
 
     def start_worker(self) -> None:
         """Start a worker: its RPC server.
 
         :raises cleanup_orchestrator.errors.CleanupError: if the drain driver does not load, or Keystone gives no token
         """
-        part = self.parts.worker()
+        part = self.components.worker()
         _ = part.context.driver, part.context.hold_options  # fails now, not at the first deletion
-        self.parts.log_in()
+        self.components.log_in()
         self._workers.append(part)
         self._names.append("worker")
-        self._serve("worker", rpc.WorkerEndpoint(part.handle, part.force), self.parts.conf.worker.threads)
+        self._serve("worker", rpc.WorkerEndpoint(part.handle, part.force), self.components.conf.worker.threads)
 
     def start_api(self) -> None:
         """Start the API: its HTTP server.
@@ -245,32 +245,32 @@ class Running:
         """
         from cleanup_orchestrator import http_server
 
-        self.parts.log_in()
-        conf = self.parts.conf.api
+        self.components.log_in()
+        conf = self.components.conf.api
         limits = http_server.Limits(
-            conf.threads, conf.client_timeout, conf.connections, self.parts.conf.graceful_stop_timeout
+            conf.threads, conf.client_timeout, conf.connections, self.components.conf.graceful_stop_timeout
         )
-        self._http = http_server.Server(conf.host, conf.port, self.parts.api(), limits)
+        self._http = http_server.Server(conf.host, conf.port, self.components.api(), limits)
         self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)
 
     def start_monitoring(self) -> None:
         """Open the monitoring port if it is configured. An error is only logged."""
-        conf = self.parts.conf.metrics
+        conf = self.components.conf.metrics
         if not conf.port:
             return
         port = conf.port + min(monitoring_server.OFFSETS[name] for name in self._names)
-        figures = self.parts.store.figures if "engine" in self._names else None
+        figures = self.components.store.figures if "engine" in self._names else None
         try:
             self._monitoring = monitoring_server.Server(
-                conf.host, port, self.parts.health(self._names, *self._workers), figures
+                conf.host, port, self.components.health(self._names, *self._workers), figures
             )
         except OSError as error:
             LOG.error("[metrics]: cannot listen on %s port %d, so there is no monitoring: %s", conf.host, port, error)
 
     def _serve(self, part: str, endpoint: Any, threads: int) -> None:
-        self._start(rpc.server(self.parts.transport, part, self.parts.name, endpoint), threads)
+        self._start(rpc.server(self.components.transport, part, self.components.name, endpoint), threads)
 
     def _start(self, server: Any, threads: int) -> None:
         server.start(override_pool_size=threads)
@@ -325,12 +325,12 @@ class Running:
 
     def _mutate(self) -> dict[Any, Any]:
         try:
-            changed: dict[Any, Any] = self.parts.conf.mutate_config_files()
+            changed: dict[Any, Any] = self.components.conf.mutate_config_files()
             # oslo.config clears its cache of values before it reads the files, not after: a thread that reads an
             # option meanwhile caches the old value for good. A second call clears the cache again, and threads then
             # cache the new value. This holds even if the second call cannot read the files.
             with contextlib.suppress(Exception):
-                self.parts.conf.mutate_config_files()
+                self.components.conf.mutate_config_files()
             return changed
         finally:
             our_log.redact_handlers()  # oslo.log may have read its file again and created new handlers
@@ -343,7 +343,7 @@ class Running:
         self.stop.set()
         for engine in self._engines:
             engine.alarms.stop()
-        deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout
+        deadline = time.monotonic() + self.components.conf.graceful_stop_timeout
         # Each in its own thread: stopping a server hangs without its broker, and must not delay the others.
         ends = [_thread("stop", self._end, server) for server in self._servers]
         if self._http is not None:
@@ -354,14 +354,14 @@ class Running:
             backs = [_thread("release", part.release_claims, _LAST_CALLS) for part in self._workers]
             _join(backs, time.monotonic() + 2 * _LAST_CALLS)
             ended = _join((*ends, *self._threads), time.monotonic() + 1)
-        if self.parts.announcer is not None:
-            self.parts.announcer.close(_LAST_CALLS)
+        if self.components.announcer is not None:
+            self.components.announcer.close(_LAST_CALLS)
         if self._monitoring is not None:
             _join([_thread("stop", self._monitoring.close)], time.monotonic() + 2)
         _join([_thread("stop", part.context.budget.close) for part in self._workers], time.monotonic() + 2)
         ended = ended and not any(part.hung for part in self._workers)
         if ended:
-            self.parts.store.close()
+            self.components.store.close()
         return ended
 
     def _end(self, server: Any) -> None:
@@ -398,8 +398,8 @@ def main(
         conf = load(sys.argv[1:], prog, description)
         reports.setup(conf, prog)
         check(conf)
-        running = Running(Parts(conf, in_process))
-        rpc.check(running.parts.transport)
+        running = Running(Components(conf, in_process))
+        rpc.check(running.components.transport)
         for starter in starters:
             getattr(running, f"start_{starter}")()
         running.start_monitoring()

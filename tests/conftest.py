@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 from oslo_context import context as oslo_context
 
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from tests.support import auth_options, examples
 from tests.support.databases import database_url, drop_databases, empty_database_url
 
@@ -52,15 +52,15 @@ def no_budgets_of_others() -> Iterator[None]:
 
     A renewal that fails is logged. The line would appear in the output of another file's tests.
     """
-    kept: list[Budget] = []
-    keep = Budget.keep
+    kept: list[RateLimiter] = []
+    keep = RateLimiter.start_renewing
 
-    def noted(budget: Budget) -> None:
+    def noted(budget: RateLimiter) -> None:
         kept.append(budget)
         keep(budget)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Budget, "keep", noted)
+        patch.setattr(RateLimiter, "start_renewing", noted)
         yield
     for budget in kept:
         for account in budget._rate_limits.values():

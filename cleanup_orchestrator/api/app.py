@@ -39,7 +39,7 @@ def build(
     conf: cfg.ConfigOpts,
     store: Store,
     clouds: Clouds,
-    coverage: ServiceCatalog,
+    catalog: ServiceCatalog,
     engine: EngineCaster,
     bus: Callable[[], Any] | None = None,
 ) -> Any:
@@ -54,8 +54,8 @@ def build(
     context = ApiContext(
         store=store,
         projects=Projects(identity),
-        answers=lambda waivers: coverage.answers(identity, waivers),
-        types=coverage.types,
+        answers=lambda waivers: catalog.statuses(identity, waivers),
+        types=catalog.types,
         engine=engine,
         enforcer=policies.PolicyEnforcer(
             policies.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)

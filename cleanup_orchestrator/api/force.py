@@ -16,7 +16,7 @@ from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, OverruleUses, check_forcible, forced_types
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import MOST_BLOCKERS
+from cleanup_orchestrator.core.step import MAX_BLOCKERS
 
 LOG = log.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Forcing(DeletionHandlers):
         if not found:
             text = f"has {used}, which is not left because another project uses it (reason foreign)"
             raise schemas.invalid_field("although_used", text)
-        if any(len(row.leftover.blocked_by) >= MOST_BLOCKERS for row in rows):
+        if any(len(row.leftover.blocked_by) >= MAX_BLOCKERS for row in rows):
             text = f"has {used}, which has more users than a leftover names: end some of these uses first"
             raise schemas.invalid_field("although_used", text)
         return tuple(found)

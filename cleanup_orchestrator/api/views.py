@@ -406,10 +406,10 @@ def _owners(d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> str:
         f"project {each['project_name'] or 'of an unknown name'} ({each['project_id']})" if each["project_id"] else ""
         for each in others
     )
-    return ", ".join(list(filter(None, named))[:_MOST_OWNERS])
+    return ", ".join(list(filter(None, named))[:_MAX_OWNERS])
 
 
-_MOST_OWNERS = 3  #: projects that a remedy names at most; ``blocked_by`` has all
+_MAX_OWNERS = 3  #: projects that a remedy names at most; ``blocked_by`` has all
 
 
 def event(row: Any, readable: Collection[str]) -> dict[str, Any]:

@@ -13,4 +13,6 @@ from cleanup_orchestrator import service
 
 _FILES = os.environ.get("OS_CLEANUP_ORCHESTRATOR_CONFIG_FILES", "")
 
-application = service.Parts(service.load([f"--config-file={f.strip()}" for f in _FILES.split(";") if f.strip()])).api()
+_ARGUMENTS = [f"--config-file={f.strip()}" for f in _FILES.split(";") if f.strip()]
+
+application = service.Components(service.load(_ARGUMENTS)).api()

@@ -87,7 +87,7 @@ class ProtocolStatus:
     message: str = ""  #: why it is not usable, or why its document is not of now
 
 
-class Asks(Protocol):
+class ProtocolProbe(Protocol):
     """Asks services whether they speak the project resources protocol."""
 
     def ask(self, entries: Sequence[Entry]) -> Mapping[tuple[str, str], ProtocolStatus]:
@@ -203,7 +203,7 @@ class ServiceCatalog:
     """Tells how catalog entries are covered: by plugins, configuration and waivers."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]], protocol: Asks | None = None
+        self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]], protocol: ProtocolProbe | None = None
     ) -> None:
         """Take the type names of each service that has a plugin.
 
@@ -211,11 +211,11 @@ class ServiceCatalog:
         """
         self._conf, self.types, self._protocol = conf, types, protocol
 
-    def asking(self, protocol: Asks) -> ServiceCatalog:
+    def with_protocol(self, protocol: ProtocolProbe) -> ServiceCatalog:
         """Return the same with another way to ask services over the protocol."""
         return type(self)(self._conf, self.types, protocol)
 
-    def answer(
+    def status(
         self, entry: Entry, waivers: Iterable[Waiver] = (), protocol: ProtocolStatus | None = None
     ) -> CatalogEntryStatus:
         """Return how one entry is covered.
@@ -254,14 +254,14 @@ class ServiceCatalog:
         declared = [official(name) for name in self._conf.catalog.owns_nothing]
         return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self.types)
 
-    def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
+    def statuses(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
         """Return how each entry of the catalog is covered."""
         waivers = tuple(waivers)
         entries = read_catalog(identity)
         known: Mapping[tuple[str, str], ProtocolStatus] = {}
         if self._protocol is not None:
             known = self._protocol.ask([entry for entry in entries if self._may_be_asked(entry, waivers)])
-        return tuple(self.answer(each, waivers, known.get((each.region, each.service_type))) for each in entries)
+        return tuple(self.status(each, waivers, known.get((each.region, each.service_type))) for each in entries)
 
     def _may_be_asked(self, entry: Entry, waivers: Iterable[Waiver]) -> bool:
         """Return whether a service may be asked over the protocol; a waived one is not called at all."""

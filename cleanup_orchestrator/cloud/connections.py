@@ -23,7 +23,7 @@ from cleanup_orchestrator.cloud import assumptions, janitors, protocol_options
 from cleanup_orchestrator.cloud.endpoints import KnownEndpoints, Unfiltered, interfaces
 from cleanup_orchestrator.cloud.janitors import Janitor
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, answer_limits, http_pool, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, NoServiceToken, ScopeDisabled
 from cleanup_orchestrator.keystone.http_limits import MIB, Limits
@@ -164,19 +164,19 @@ class Clouds:
         self._endpoints = KnownEndpoints()
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
-        self._budget: Budget | None = None
+        self._budget: RateLimiter | None = None
         self._made: Callable[[GuardedSession], None] = lambda _: None
 
-    def within(self, budget: Budget) -> Clouds:
+    def rate_limited(self, budget: RateLimiter) -> Clouds:
         """Return the same clouds with the same tokens; new sessions keep the rate limits."""
         limited = copy.copy(self)
         limited._budget = budget
         return limited
 
-    def seen_by(self, made: Callable[[GuardedSession], None]) -> Clouds:
-        """Return the same clouds; ``made`` is called with each new session."""
+    def observed_by(self, on_session: Callable[[GuardedSession], None]) -> Clouds:
+        """Return the same clouds; ``on_session`` is called with each new session."""
         seen = copy.copy(self)
-        seen._made = made
+        seen._made = on_session
         return seen
 
     def _limits(self, most: int | None = None) -> Limits:

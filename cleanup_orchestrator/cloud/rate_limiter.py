@@ -38,7 +38,7 @@ _MARGIN = 1.0  #: seconds before the end of a lease from which its slots are not
 _CHECK = 5.0  #: seconds after which a waiting call checks that it is still wanted
 _RELOAD = 1.0  #: seconds after which the options are read again
 
-Still = Callable[[], None]  #: raises if the waiting call is not wanted any more
+CheckWanted = Callable[[], None]  #: raises if the waiting call is not wanted any more
 
 
 class Ledger(Protocol):
@@ -105,7 +105,7 @@ class _RateLimit:
     Calls proceed in the order in which they came. Deletes wait in a separate queue, so that reads do not wait for them.
     """
 
-    def __init__(self, budget: Budget, service: str, region: str) -> None:
+    def __init__(self, budget: RateLimiter, service: str, region: str) -> None:
         self._budget, self.service, self.region = budget, service, region
         self._lock = threading.Lock()
         self._lines: dict[bool, collections.deque[_Waiter]] = {True: collections.deque(), False: collections.deque()}
@@ -124,7 +124,7 @@ class _RateLimit:
         return f"{self.service or 'an endpoint'}@{self.region or '-'}"
 
     # -- for callers
-    def enter(self, delete: bool, still: Still | None, longest: float) -> None:
+    def enter(self, delete: bool, check_wanted: CheckWanted | None, longest: float) -> None:
         """Wait for a permit and a slot.
 
         :param longest: seconds
@@ -143,12 +143,12 @@ class _RateLimit:
                         raise RateLimited(self._why(now, longest))
                     if line[0] is waiter and not self._acquiring and now >= self._ask_at and self._needs(waiter, now):
                         self._acquire()
-                    elif still is not None and now - checked >= _CHECK:
+                    elif check_wanted is not None and now - checked >= _CHECK:
                         with self._unlocked():
-                            still()
+                            check_wanted()
                         checked = time.monotonic()
                     else:
-                        check = checked + _CHECK if still is not None else math.inf
+                        check = checked + _CHECK if check_wanted is not None else math.inf
                         until = min(deadline, self._next(waiter, now), check)
                         waiter.awake.wait(max(0.0005, until - now))
                 for kind in self._kinds(waiter):
@@ -176,14 +176,14 @@ class _RateLimit:
         with self._lock:
             return max(0.0, self._paused_until - time.monotonic())
 
-    def renew(self, going: bool = False) -> None:
-        """Renew the lease if it is due; ``going``: release every slot."""
+    def renew(self, closing: bool = False) -> None:
+        """Renew the lease if it is due; ``closing``: release every slot."""
         with self._lock:
             now = time.monotonic()
             if not self._acquiring and not self._in_use and now >= self._lease_until + _MARGIN:
                 self.leased = False  # it expired while the store did not answer
-            if self.leased and not self._acquiring and (going or now - self._acquired_at >= _RENEW):
-                self._acquire(going)
+            if self.leased and not self._acquiring and (closing or now - self._acquired_at >= _RENEW):
+                self._acquire(closing)
 
     # -- internal; the caller holds the lock
     def _goes(self, waiter: _Waiter, now: float) -> bool:
@@ -246,7 +246,7 @@ class _RateLimit:
         finally:
             self._lock.acquire()
 
-    def _acquire(self, going: bool = False) -> None:
+    def _acquire(self, closing: bool = False) -> None:
         """Acquire permits and slots from the store.
 
         The lock is released during the request. Until its answer no call uses a slot that is not in use now.
@@ -258,7 +258,7 @@ class _RateLimit:
         for kind in (self._calls, self._deletes):
             kind.ready(now)  # drops lost permits
         free = max(0, self._slots - self._in_use) if self.leased and self._slots is not None else waiting
-        wanted = 0 if going else max(self._peak, self._in_use) + waiting
+        wanted = 0 if closing else max(self._peak, self._in_use) + waiting
         request = Request(
             self._budget.holder,
             limits,
@@ -272,7 +272,7 @@ class _RateLimit:
         self._slots, self._acquiring = frozen, True
         if request.wanted:
             self.leased = True  # from now on: the store may have recorded it even if the answer is lost
-            self._budget.keep()
+            self._budget.start_renewing()
         grant: Grant | None = None
         try:
             with self._unlocked():
@@ -298,7 +298,7 @@ class _RateLimit:
         self._wake()
 
 
-class Budget:
+class RateLimiter:
     """This process's part of the limits; its threads share it."""
 
     def __init__(
@@ -343,18 +343,20 @@ class Budget:
             return self._rate_limits[key]
 
     @contextlib.contextmanager
-    def permit(self, service: str, region: str, delete: bool = False, still: Still | None = None) -> Iterator[None]:
+    def permit(
+        self, service: str, region: str, delete: bool = False, check_wanted: CheckWanted | None = None
+    ) -> Iterator[None]:
         """Wait for a permit, and hold a slot during the call.
 
         :param service: its type; empty: not known
         :param delete: whether the call deletes
-        :param still: called now and then during a long wait
+        :param check_wanted: called now and then during a long wait
         :raises RateLimited: when there was no permit within ``[limits] longest_wait``
         """
         rate_limit = self._rate_limit(service, region)
         begun = time.monotonic()
         try:
-            rate_limit.enter(delete, still, self.settings.longest_wait)
+            rate_limit.enter(delete, check_wanted, self.settings.longest_wait)
         finally:
             self._waited(rate_limit.service, rate_limit.region, time.monotonic() - begun)
         try:
@@ -382,7 +384,7 @@ class Budget:
         """Return whether a call may wait for the end of its service's pause."""
         return self._rate_limit(service, region).pause_left() <= self.settings.longest_wait
 
-    def keep(self) -> None:
+    def start_renewing(self) -> None:
         """Start the thread that renews leases while slots are held."""
         with self._lock:
             if self._keeper is None:
@@ -405,4 +407,4 @@ class Budget:
         with self._lock:
             rate_limits = list(self._rate_limits.values())
         for rate_limit in rate_limits:
-            rate_limit.renew(going=True)
+            rate_limit.renew(closing=True)

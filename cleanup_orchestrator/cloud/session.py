@@ -20,7 +20,7 @@ import requests
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import session as ka_session
 
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import BadAnswer, Stopped, WriteRefused
@@ -109,7 +109,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
     """
 
     def __init__(
-        self, guard: Guard, budget: Budget | None = None, trusted: Collection[str] = (), **kwargs: Any
+        self, guard: Guard, budget: RateLimiter | None = None, trusted: Collection[str] = (), **kwargs: Any
     ) -> None:
         """Make a session.
 
@@ -333,8 +333,10 @@ class _Permit:
         session.sign()
         with contextlib.ExitStack() as stack:
             if session._budget is not None:
-                still = self._ask if self._writing else None
-                stack.enter_context(session._budget.permit(*self._where, delete=self._verb == "DELETE", still=still))
+                check_wanted = self._ask if self._writing else None
+                stack.enter_context(
+                    session._budget.permit(*self._where, delete=self._verb == "DELETE", check_wanted=check_wanted)
+                )
             if self._writing:
                 # Counted before the guard is asked: a caller that makes the guard refuse, and then sees no write under
                 # way, can be sure that no further write is sent.

@@ -33,11 +33,11 @@ from cleanup_orchestrator.worker.sweep.calls import act, is_available, list_reso
 from cleanup_orchestrator.worker.sweep.exclusions import moment
 
 #: Rows after which a list is not read further.
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 #: Resources that are read again.
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 #: Pages of a list that is read in small pages.
-MOST_PAGES = 20
+MAX_PAGES = 20
 #: No resource is older: then OpenStack was founded.
 EARLIEST = datetime.datetime(2010, 7, 1)
 #: By how much the clock of a service may be fast.
@@ -144,7 +144,7 @@ class _TypeCheck:
         listed = _Listed()
         for number, resource in enumerate(list_resources(type_, connection, project)):
             self.tokens.watch.expect_time()
-            if number >= MOST_ROWS:
+            if number >= MAX_ROWS:
                 listed.cut = True
                 break
             if resource.owner is None:
@@ -231,7 +231,7 @@ class _TypeCheck:
             return Answer.NOT_CHECKED, "a hook lists it: read a second page in the plugin's own tests"
         least = 3 if isinstance(call, Rest) and call.paging is Paging.PAGES else 2
         if listed.cut or len(listed.ids) < least:
-            more = f"more than {MOST_ROWS}" if listed.cut else str(len(listed.ids))
+            more = f"more than {MAX_ROWS}" if listed.cut else str(len(listed.ids))
             return Answer.NOT_CHECKED, f"{more} rows: a second page needs at least {least}"
         size, paged = _in_small_pages(call, len(listed.ids))
         type_, session = dataclasses.replace(self.type, list=paged), self.connection.session
@@ -261,7 +261,7 @@ class _TypeCheck:
             return Answer.NOT_CHECKED, f"it is not read again: {self.type.fresh or 'it is not deleted'}"
         if not listed.own:
             return Answer.NOT_CHECKED, "the project has none: create one"
-        some = list(itertools.islice(listed.own.values(), MOST_SHOWN))
+        some = list(itertools.islice(listed.own.values(), MAX_SHOWN))
         for resource in some:
             asked = self._ask(lambda one=resource: show(self.type, self.connection, self.project, one))  # type: ignore[misc]
             if asked.refused:
@@ -310,7 +310,7 @@ class _TypeCheck:
     def _deletable(self, listed: _Listed) -> tuple[Resource | None, str]:
         """Return a resource that may be deleted as it is read again, or why there is none."""
         why = ""
-        for listed_one in itertools.islice(listed.own.values(), MOST_SHOWN):
+        for listed_one in itertools.islice(listed.own.values(), MAX_SHOWN):
             asked = self._ask(lambda one=listed_one: self._current(one))  # type: ignore[misc]
             if asked.error is not None:
                 return None, f"{listed_one.id} cannot be judged: {asked.why}"
@@ -378,7 +378,7 @@ class _TypeCheck:
 
 def _in_small_pages(call: Sdk | Rest, rows: int) -> tuple[int, Sdk | Rest]:
     """Return the size of small pages, and the call with them."""
-    size = -(-rows // MOST_PAGES)
+    size = -(-rows // MAX_PAGES)
     if isinstance(call, Sdk):
         return size, Sdk(call.proxy, call.method, *call.args, **{**call.kwargs, "limit": size})
     if call.paging is Paging.PAGES:  # the last page must not be full

@@ -147,7 +147,7 @@ Action = (
 Actions = tuple[Action, ...]
 
 #: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
-TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
+STATE_CHANGES = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
 
 
 #: Kinds whose attempts are counted from 1 in each round.
@@ -162,7 +162,7 @@ class Applied:
     steps: tuple[Step, ...]  #: the changed ones
     events: tuple[Event, ...]
     casts: tuple[tuple[str, ...], ...]  #: step ids; one worker does those of a batch, one after the other
-    changed: bool  #: whether another decision should follow at once
+    decide_again: bool  #: whether another decision should follow at once
     abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are abandoned
 
 
@@ -185,7 +185,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
         tuple(draft.changed.values()),
         tuple(draft.events),
         tuple(map(tuple, draft.casts.values())),
-        after.status in LIVE and any(isinstance(action, TURNS) for action in actions),
+        after.status in LIVE and any(isinstance(action, STATE_CHANGES) for action in actions),
         tuple(draft.abandoned),
     )
 

@@ -16,7 +16,7 @@ TOO_MANY_RESOURCES = "too_many_resources"
 DAY = datetime.timedelta(days=1)
 
 #: Types of the journal lines that record a user's request to begin, retry or force a deletion.
-ASKED = (
+REQUEST_EVENTS = (
     EventType.DELETION_ACCEPTED,
     EventType.DELETION_ADOPTED,
     EventType.DELETION_RETRIED,
@@ -40,7 +40,7 @@ def requests(user_ids: Iterable[str], events: Iterable[Event]) -> Requests:
     """Return who requested a deletion or one above it.
 
     :param user_ids: the requesters that these deletions name
-    :param events: their journal lines of the types ``ASKED``
+    :param events: their journal lines of the types ``REQUEST_EVENTS``
     """
     found, of_admin = set(user_ids), False
     for event in events:
@@ -57,7 +57,7 @@ class Needed:
     message: str
 
 
-def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
+def affected_count(deletion: Deletion, steps: Iterable[Step]) -> int:
     """Return how many resources the deletion affects.
 
     These are the ones that it deleted, and those of the latest list. Kept resources, project settings (quotas and the
@@ -100,7 +100,7 @@ def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Need
     if not limit or not counts(deletion):
         return None
     approved = max((a.resources for a in deletion.approvals if a.needed == TOO_MANY_RESOURCES), default=0)
-    number = to_go(deletion, steps)
+    number = affected_count(deletion, steps)
     if number <= max(limit, approved):
         return None
     text = f"it is about {number} resources, and the limit is {limit}"

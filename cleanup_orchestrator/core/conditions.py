@@ -219,7 +219,7 @@ def _blocked(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     d = view.deletion
     found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
     if view.below and not d.dry_run and d.status is not Status.CANCELLING:
-        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
+        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.needing_person(d))
     return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found)) if found else None
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from cleanup_orchestrator.core import approvals, backoff, conditions, dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import QUEUE_WAKE, ActionPlan
 from cleanup_orchestrator.core.actions import (
-    TURNS,
+    STATE_CHANGES,
     Abandon,
     Actions,
     Dispatch,
@@ -58,12 +58,12 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     if not known and (hold_over := _after_hold(view)):
         return _with_place(view, hold_over)
     if known:
-        actions = _known(known, plan)
+        actions = _end_known_project(known, plan)
     elif view.lost:
         actions = _lost(plan)
     else:
         actions = _HANDLERS[deletion.status](view, plan)
-    if any(isinstance(a, TURNS) for a in actions):
+    if any(isinstance(a, STATE_CHANGES) for a in actions):
         return actions
     plan.withhold()
     plan.limit_sweeps()
@@ -78,7 +78,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     return (*actions, *observed, *place, *plan.dispatches, Wake(min(plan.wakes)))
 
 
-def _known(step: Step, plan: ActionPlan) -> Actions:
+def _end_known_project(step: Step, plan: ActionPlan) -> Actions:
     """End an adopted deletion, because a step found that Keystone knows the project."""
     return plan.end(Status.FAILED, step.reason, step.message)
 

@@ -84,7 +84,7 @@ def is_abandoned(deletion: Deletion, step: Step) -> bool:
     return step.outcome is Outcome.LEFTOVERS and 0 < step.remaining == step.abandoned
 
 
-def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> StepResult:
+def keep_abandoned(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> StepResult:
     """Return a result in which resources abandoned before keep mark and reason.
 
     :param before: the abandoned leftovers, by id

@@ -59,7 +59,7 @@ class Requester:
         """Return a journal line of the request. A request to begin, retry or force a deletion has the user's rank."""
         if self.trust_user_ids:
             data = {**data, approvals.TRUST_USER_IDS: list(self.trust_user_ids)}
-        if self.is_admin and type_ in approvals.ASKED:
+        if self.is_admin and type_ in approvals.REQUEST_EVENTS:
             data = {**data, approvals.BY_ADMIN: True}
         return Event(type_, message, self.user_id, data, self.request_id)
 
@@ -146,7 +146,7 @@ def apply(
 
 
 def _applied(deletion: Deletion, event: Event, steps: tuple[Step, ...] = ()) -> Applied:
-    return Applied(deletion, steps, (event,), casts=(), changed=False)
+    return Applied(deletion, steps, (event,), casts=(), decide_again=False)
 
 
 # -- approve
@@ -154,7 +154,7 @@ def _approve(
     proposal: Approve, d: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests
 ) -> Applied:
     by, asked = proposal.by, d.condition(ConditionType.APPROVAL)
-    if asked is None or not transitions.hurried(d):
+    if asked is None or not transitions.retries_in_place(d):
         text = f"the deletion does not wait for an approval (it is {d.status})"
         raise Refused("not_awaiting_approval", text, status_now=str(d.status))
     if by.delegated:  # the token names one user, and another user may hold it
@@ -168,7 +168,7 @@ def _approve(
         needed=asked.reason,
         reason=proposal.reason,
         at=now,
-        resources=approvals.to_go(d, steps) if counted else 0,
+        resources=approvals.affected_count(d, steps) if counted else 0,
         hash=plans.hash_of(steps) if counted else "",
         user_id=by.user_id,
         user_name=by.user_name,
@@ -182,7 +182,7 @@ def _approve(
 
 # -- retry
 def _retry(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | None:
-    if transitions.hurried(d):
+    if transitions.retries_in_place(d):
         return _try_now(proposal, d, now)
     applied = _moved(proposal, d, Status.ACCEPTED, "retried", now)
     if applied is None:
@@ -232,7 +232,7 @@ def is_stopped(d: Deletion, restore: bool) -> bool:
 
     It is stopped, the project still exists, and, for a restore, nothing was deleted.
     """
-    if d.status is Status.DELETED or transitions.hurried(d):
+    if d.status is Status.DELETED or transitions.retries_in_place(d):
         return False
     return not restore or d.point_of_no_return_at is None
 

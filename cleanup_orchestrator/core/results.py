@@ -9,8 +9,8 @@ from typing import Any
 
 from cleanup_orchestrator.core import dispatch, force
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
-from cleanup_orchestrator.core.facts import (
-    Fact,
+from cleanup_orchestrator.core.findings import (
+    Finding,
     ProjectGone,
     ProjectLocked,
     ProjectReclosed,
@@ -51,7 +51,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         after = dataclasses.replace(after, outcome=Outcome.NONE, reason=why, message=step.message, same=1, remedy="")
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
         # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
-        along = max(0, _known(step) - result.found)
+        along = max(0, _last_count(step) - result.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
         bool(result.deleted)
@@ -75,11 +75,11 @@ def believed(step: Step, result: StepResult) -> StepResult:
     if result.outcome is Outcome.UNKNOWN and result.reason == Reason.NOT_SUPPORTED and not result.absent:
         text = f"it was listed before in this deletion, and now its service answers: {result.message}"
         return dataclasses.replace(result, reason=str(Reason.ERROR), message=text)
-    if not result.absent or (step.absent and not _known(step)):
+    if not result.absent or (step.absent and not _last_count(step)):
         return result
     reason = Reason.NOT_SUPPORTED if step.absent else Reason.ERROR
     text = "its service says that it lacks the type, which was listed before in this deletion: it is asked again"
-    unknown = StepResult(Outcome.UNKNOWN, str(reason), text, _known(step), calls=result.calls, facts=result.facts)
+    unknown = StepResult(Outcome.UNKNOWN, str(reason), text, _last_count(step), calls=result.calls)
     return dataclasses.replace(unknown, absent=True, learned=result.learned)
 
 
@@ -94,10 +94,10 @@ def _found(deletion: Deletion, step: Step, result: StepResult) -> int:
     first = step.round <= deletion.since_round + 1  # what is known is of an earlier attempt
     if result.outcome is not Outcome.UNKNOWN or result.found or first:
         return result.found
-    return _known(step)
+    return _last_count(step)
 
 
-def _known(step: Step) -> int:
+def _last_count(step: Step) -> int:
     """Return how many resources were there at the latest list that did not fail."""
     return step.found if step.outcome is Outcome.UNKNOWN else step.remaining
 
@@ -122,7 +122,7 @@ def _learned(result: StepResult) -> dict[str, Any]:
     return values
 
 
-def _values(fact: Fact) -> dict[str, Any]:
+def _values(fact: Finding) -> dict[str, Any]:
     match fact:
         case Surveyed(waivers):
             return {"waivers": waivers}

@@ -6,9 +6,8 @@ import dataclasses
 import datetime
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
-from cleanup_orchestrator.core.facts import Fact
+from cleanup_orchestrator.core.findings import Finding
 from cleanup_orchestrator.core.reasons import ONE_ANSWER, Reason
 from cleanup_orchestrator.core.redact import redact
 
@@ -159,10 +158,10 @@ class Step:
 
 
 #: The longest message of a leftover, in characters. It may name some dozen blocking resources.
-MOST_MESSAGE = 8192
+MAX_MESSAGE = 8192
 
 
-MOST_BLOCKERS = 50  #: the most resources that one leftover names as blocking it; the report is for people
+MAX_BLOCKERS = 50  #: the most resources that one leftover names as blocking it; the report is for people
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ class Leftover:
 
     def __post_init__(self) -> None:
         """Remove secrets from the message: it repeats text from a service or a user."""
-        object.__setattr__(self, "message", redact(self.message, MOST_MESSAGE))
+        object.__setattr__(self, "message", redact(self.message, MAX_MESSAGE))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,6 +227,7 @@ class StepResult:
     #: Resources that are named although they are no leftovers: kept ones, for a plan, and informational ones.
     kept_resources: tuple[Leftover, ...] = ()
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal
+    others_ignored: int = 0  #: resources of other owners that the list had: they count for nothing
+    stopped: tuple[tuple[str, str], ...] = ()  #: (id, name) of what a halt has stopped
     counts: ScanCounts = ScanCounts()  #: of a step of an orphan scan
-    learned: tuple[Fact, ...] = ()  #: what the step found out about the deletion as a whole
+    learned: tuple[Finding, ...] = ()  #: what the step found out about the deletion as a whole

@@ -97,10 +97,10 @@ def restorable(deletion: Deletion) -> bool:
 
 def retryable(deletion: Deletion) -> bool:
     """Whether a retry is accepted: it begins a new attempt, or has a live deletion try again at once."""
-    return (deletion.status, S.ACCEPTED) in MOVES or hurried(deletion)
+    return (deletion.status, S.ACCEPTED) in MOVES or retries_in_place(deletion)
 
 
-def hurried(deletion: Deletion) -> bool:
+def retries_in_place(deletion: Deletion) -> bool:
     """Whether a retry does not begin a new attempt, and only ends the waiting times of the present one."""
     return deletion.status in LIVE and deletion.status is not S.CANCELLING
 

@@ -18,6 +18,6 @@ def under_way(deletion: Deletion, survey: Step) -> bool:
     return gone_since(deletion, survey) or any(c.status in LIVE for c in deletion.children)
 
 
-def asking(deletion: Deletion) -> tuple[Child, ...]:
+def needing_person(deletion: Deletion) -> tuple[Child, ...]:
     """Return the deletions of the projects below that need a person."""
     return tuple(c for c in deletion.children if c.attention)

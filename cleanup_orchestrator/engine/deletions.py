@@ -265,9 +265,9 @@ class Engine:
         if _gives_place(deletion, applied.deletion):
             for next_id in self.store.next_ones(self.rules.deletions_at_once, _NEXT):
                 self.bus.decide(next_id)
-        if not applied.changed:
+        if not applied.decide_again:
             self._set_alarm(applied.deletion, decided.now)
-        return applied.changed
+        return applied.decide_again
 
     def _set_alarm(self, deletion: Deletion, now: datetime.datetime) -> None:
         """Have the deletion decided on when it is due, and not at the tick after that."""

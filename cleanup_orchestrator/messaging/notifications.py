@@ -46,7 +46,7 @@ _ERRORS = frozenset({"failed", *(rule.begun for rule in CONDITIONS.values() if r
 _COUNTERS = ("found", "deleted", "remaining", "kept", "abandoned", "unknown", "calls")
 
 #: Users that a notification names at most.
-MOST_MEMBERS = 1000
+MAX_MEMBERS = 1000
 
 #: Statuses before the first delete.
 _BEFORE_DELETES = frozenset({Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.RECOVERABLE})
@@ -147,7 +147,7 @@ def payload(
         "user_id": after.user_id,
         "user_name": after.user_name,
         "request_id": after.request_id,
-        "member_ids": list(after.member_ids[:MOST_MEMBERS]),
+        "member_ids": list(after.member_ids[:MAX_MEMBERS]),
         "created_at": _time(after.created_at),
         "status_at": _time(after.status_at),
         "finished_at": _time(after.finished_at),

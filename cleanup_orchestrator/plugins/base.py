@@ -59,7 +59,7 @@ from cleanup_orchestrator.plugins.values import (
 )
 from cleanup_orchestrator.plugins.verdicts import (
     CONTROLLERS,
-    MOST_BLOCKERS,
+    MAX_BLOCKERS,
     Blocker,
     OneByOne,
     blocker,
@@ -80,7 +80,7 @@ __all__ = [
     "FINAL_HEADER",
     "GIB",
     "LITERAL_PATH",
-    "MOST_BLOCKERS",
+    "MAX_BLOCKERS",
     "NOTHING",
     "PORTS",
     "REFUSED",

@@ -9,7 +9,7 @@ from cleanup_orchestrator.plugins.contract import ResourceType, Use
 from cleanup_orchestrator.plugins.values import Resource
 
 #: Calls that a remedy names at most; ``blocked_by`` has all rows.
-_MOST_CALLS = 3
+_MAX_CALLS = 3
 
 _UNSET_HOPS = "openstack subnet set --gateway none --no-dns-nameservers --no-host-route {id}"
 _NO_QOS = "openstack {} unset --qos-policy {{id}}"
@@ -178,8 +178,8 @@ def remedy(
             harms[use.harm] = None
     if not calls:
         return ""
-    named = ", ".join(list(calls)[:_MOST_CALLS])
-    more = f", and the same for the {len(calls) - _MOST_CALLS} others" if len(calls) > _MOST_CALLS else ""
+    named = ", ".join(list(calls)[:_MAX_CALLS])
+    more = f", and the same for the {len(calls) - _MAX_CALLS} others" if len(calls) > _MAX_CALLS else ""
     said = f"{{owner}} uses it. A member of that project with the needed role, or an admin, ends the use: {named}{more}"
     said += "; then it is deleted automatically"
     if not harms:

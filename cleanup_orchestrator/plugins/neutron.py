@@ -16,7 +16,7 @@ from urllib.parse import quote
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, in_catalog
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, pick
-from cleanup_orchestrator.plugins.verdicts import MOST_BLOCKERS, blocker
+from cleanup_orchestrator.plugins.verdicts import MAX_BLOCKERS, blocker
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -110,7 +110,7 @@ def without_service_ports(connection: Connection, project: ProjectDefinition, po
     staying = 0
     for port in ports:
         if owner_of(port) not in ("", project.id):
-            if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):
+            if _is_of_service(connection, port, ask_nova=staying < MAX_BLOCKERS):
                 continue
             staying += 1
         yield port

@@ -48,12 +48,12 @@ OPTIONS = (
 _HASHMAP = "/v1/rating/module_config/hashmap"
 
 #: Of one project, so that there is one page: CloudKitty does not sort the scopes, and pages may leave some out.
-_MOST_SCOPES = 1000
+_MAX_SCOPES = 1000
 _SCOPES = Rest(
     TYPE,
     "/v2/scope",
     key="results",
-    query={"scope_id": "{project_id}", "limit": _MOST_SCOPES},
+    query={"scope_id": "{project_id}", "limit": _MAX_SCOPES},
     accept=frozenset({200, 404}),
     from_root=True,
 )
@@ -83,8 +83,8 @@ def _list_scopes(connection: Connection, project: ProjectDefinition) -> Iterator
     if answer == _NO_SCOPE:
         return
     scopes = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(scopes, list) or len(scopes) >= _MOST_SCOPES:
-        raise BadAnswer(f"{_SCOPES!r} answered without 'results', or with {_MOST_SCOPES} of them or more")
+    if not isinstance(scopes, list) or len(scopes) >= _MAX_SCOPES:
+        raise BadAnswer(f"{_SCOPES!r} answered without 'results', or with {_MAX_SCOPES} of them or more")
     for scope in scopes:
         way = "/".join(str(scope[key]) for key in ("scope_key", "fetcher", "collector"))
         yield {**scope, "id": f"{scope['scope_id']}/{way}", "name": way}

@@ -20,7 +20,7 @@ NOTHING = "00000000-0000-0000-0000-000000000000"
 ROW = "(row)"
 
 #: The greatest size of a resource, in bytes, that a report can have: a column of the database holds no more.
-MOST_BYTES = 2**63 - 1
+MAX_BYTES = 2**63 - 1
 
 Row = Mapping[str, Any]
 
@@ -158,4 +158,4 @@ def in_bytes(value: Any, unit: int) -> int | None:
         raise BadAnswer(f"{value} is no size")
     number = value if isinstance(value, int) else float(value)
     found = int(number * unit)
-    return found if number >= 0 and found <= MOST_BYTES else None
+    return found if number >= 0 and found <= MAX_BYTES else None

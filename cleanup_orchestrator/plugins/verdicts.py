@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import MOST_BLOCKERS as MOST_BLOCKERS
+from cleanup_orchestrator.core.step import MAX_BLOCKERS as MAX_BLOCKERS
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Resource, Verdict
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def blocking_verdict(
     named = foreign or found
     if not named:
         return None
-    more = f" ({len(named) - MOST_BLOCKERS} more)" if len(named) > MOST_BLOCKERS else ""
+    more = f" ({len(named) - MAX_BLOCKERS} more)" if len(named) > MAX_BLOCKERS else ""
     reason = Reason.FOREIGN if foreign else Reason.IN_USE
-    return Verdict(reason, say(bool(foreign), named) + more, tuple(named[:MOST_BLOCKERS]))
+    return Verdict(reason, say(bool(foreign), named) + more, tuple(named[:MAX_BLOCKERS]))
 
 
 def verdict_naming(project: ProjectDefinition, what: str, blockers: Iterable[Blocker]) -> Verdict | None:

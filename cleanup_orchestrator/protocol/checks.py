@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.protocol import documents
 from cleanup_orchestrator.protocol.documents import (
-    MOST_ROWS,
+    MAX_ROWS,
     SERVICE_PATTERN,
     TYPE_PATTERN,
     Page,
@@ -66,7 +66,7 @@ def page(found: Page, project_id: str, limit: int, marker: str | None) -> Page:
     :raises Defect: if it has another project's resource, too many rows, a row twice, or leads nowhere
     """
     _need(isinstance(found, Page), f"list returned {type(found).__name__} instead of Page")
-    _need(len(found.resources) <= min(limit, MOST_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")
+    _need(len(found.resources) <= min(limit, MAX_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")
     rows = tuple(resource(row, project_id) for row in found.resources)
     _need(len({row.id for row in rows}) == len(rows), "list returned an id twice in a page")
     if found.next is not None:
@@ -88,7 +88,7 @@ def resource(found: Resource, project_id: str) -> Resource:
     _need(found.project_id == project_id, f"{about} belongs to project {found.project_id!r}, and not to {project_id!r}")
     _need(found.state in {*State}, f"{about} has the state {found.state!r}")
     _need(len(_string(found.created_at)) <= documents.LONGEST_TIME, f"{about}: created_at is too long")
-    tags, longest = documents.MOST_TAGS, documents.LONGEST_TEXT
+    tags, longest = documents.MAX_TAGS, documents.LONGEST_TEXT
     _need(len(_strings(found.tags)) <= tags, f"{about} has more than {tags} tags")
     _need(all(len(tag) <= longest for tag in found.tags), f"{about} has a tag of more than {longest} characters")
     for parent, id_ in found.part_of.items():
@@ -101,7 +101,7 @@ def resource(found: Resource, project_id: str) -> Resource:
         protected=_text(found.protected),
         tags=tuple(found.tags),
         part_of=dict(found.part_of),
-        used_by=tuple(_user(user, about) for user in found.used_by[: documents.MOST_USERS]),
+        used_by=tuple(_user(user, about) for user in found.used_by[: documents.MAX_USERS]),
     )
 
 

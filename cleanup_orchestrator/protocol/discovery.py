@@ -58,7 +58,7 @@ class Discovery:
         self._pending: dict[tuple[Place, str], futures.Future[ProtocolService]] = {}
         self._lock = threading.Lock()
 
-    def within(self, clouds: Clouds) -> Discovery:
+    def with_clouds(self, clouds: Clouds) -> Discovery:
         """Return the same with sessions of other clouds, such as those of a step."""
         other = copy.copy(self)
         other._clouds = clouds

@@ -19,14 +19,14 @@ PROTOCOL, VERSION = "project-resources", "1.0"
 PATH = "project-resources/v1"
 
 #: The largest ``limit`` of a page, in rows; also the limit of a request that names none.
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 
 #: The longest texts, in characters.
 LONGEST_TEXT, LONGEST_DETAIL = 1024, 8192
 LONGEST_ID, LONGEST_PROJECT_ID, LONGEST_NAME = 255, 64, 64
 LONGEST_TIME, LONGEST_MARKER = 64, 1024
 #: The most entries of a list in a resource.
-MOST_TAGS, MOST_USERS = 1000, 100
+MAX_TAGS, MAX_USERS = 1000, 100
 
 #: Names of types, and types of services, as regular expressions without :data:`LONGEST_NAME`.
 TYPE_PATTERN, SERVICE_PATTERN = "[a-z][a-z0-9_]*", "[a-z0-9][a-z0-9-]*"

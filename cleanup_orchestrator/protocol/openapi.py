@@ -7,7 +7,7 @@ import http
 from typing import Any
 
 from cleanup_orchestrator.protocol import schemas
-from cleanup_orchestrator.protocol.documents import MOST_ROWS, PATH, STATUS, VERSION, ProblemType
+from cleanup_orchestrator.protocol.documents import MAX_ROWS, PATH, STATUS, VERSION, ProblemType
 
 Schema = dict[str, Any]
 
@@ -107,7 +107,7 @@ def _operation(path: str, call: Call) -> Schema:
         if f"{{{name}}}" in path
     ]
     if call.paged:
-        limit = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": MOST_ROWS}
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_ROWS, "default": MAX_ROWS}
         parameters += [
             {"name": "limit", "in": "query", "description": "Most rows of the page.", "schema": limit},
             {"name": "marker", "in": "query", "description": "``next`` of the page before.", "schema": schemas.MARKER},

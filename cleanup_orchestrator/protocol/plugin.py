@@ -54,7 +54,7 @@ class _Hooks:
         :raises calls.Refusal: the service answered with an error
         """
         what = f"the list of {self.declared.name}"
-        query: dict[str, Any] = {"limit": documents.MOST_ROWS}
+        query: dict[str, Any] = {"limit": documents.MAX_ROWS}
         seen: set[str] = set()
         empty = 0
         while True:
@@ -64,8 +64,8 @@ class _Hooks:
             if (page["project_id"], page["type"]) != (project.id, self.declared.name):
                 raise BadAnswer(f"{what} was answered for {page['type']} of project {page['project_id']}")
             rows, marker = page["resources"], page["next"]
-            if len(rows) > documents.MOST_ROWS:
-                raise BadAnswer(f"{what} was answered with {len(rows)} rows, and {documents.MOST_ROWS} were asked for")
+            if len(rows) > documents.MAX_ROWS:
+                raise BadAnswer(f"{what} was answered with {len(rows)} rows, and {documents.MAX_ROWS} were asked for")
             for row in rows:
                 yield _row(row)
             if marker is None:

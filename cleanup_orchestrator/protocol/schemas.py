@@ -98,7 +98,7 @@ RESOURCE: Schema = {
             "ISO 8601, UTC. Empty: unknown. If something that is no type of its own is deleted with the resource, the "
             "time of the youngest.",
         ),
-        "tags": _strings(_TEXT, documents.MOST_TAGS, "The tags that users gave it. They can have keep marks."),
+        "tags": _strings(_TEXT, documents.MAX_TAGS, "The tags that users gave it. They can have keep marks."),
         "part_of": _about(
             {"type": "object", "propertyNames": _NAME, "additionalProperties": _ID},
             "ID of the parent, by the parent's type.",
@@ -106,7 +106,7 @@ RESOURCE: Schema = {
         "used_by": {
             "type": "array",
             "items": USER,
-            "maxItems": documents.MOST_USERS,
+            "maxItems": documents.MAX_USERS,
             "description": "What refuses its delete, as far as the service knows.",
         },
     },

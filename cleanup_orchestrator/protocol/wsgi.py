@@ -20,7 +20,7 @@ from typing import Any
 from cleanup_orchestrator.protocol import checks
 from cleanup_orchestrator.protocol.documents import (
     LONGEST_DETAIL,
-    MOST_ROWS,
+    MAX_ROWS,
     PATH,
     ROLE,
     Problem,
@@ -339,9 +339,9 @@ def _query(environ: Environ, names: tuple[str, ...]) -> dict[str, str]:
 
 def _paging(query: Mapping[str, str]) -> tuple[int, str | None]:
     """Return limit and marker of a list."""
-    limit, marker = query.get("limit", str(MOST_ROWS)), query.get("marker")
-    if not _LIMIT.fullmatch(limit) or not 1 <= int(limit) <= MOST_ROWS:
-        raise _Refused(ProblemType.BAD_REQUEST, f"limit is a number from 1 to {MOST_ROWS}.")
+    limit, marker = query.get("limit", str(MAX_ROWS)), query.get("marker")
+    if not _LIMIT.fullmatch(limit) or not 1 <= int(limit) <= MAX_ROWS:
+        raise _Refused(ProblemType.BAD_REQUEST, f"limit is a number from 1 to {MAX_ROWS}.")
     if marker == "":
         raise _Refused(ProblemType.BAD_REQUEST, UnknownMarker().detail)
     return int(limit), marker

@@ -21,7 +21,7 @@ from cleanup_orchestrator.core.proposals import Proposal
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step, StepKind
-from cleanup_orchestrator.core.transitions import LIVE, WORKING, hurried
+from cleanup_orchestrator.core.transitions import LIVE, WORKING, retries_in_place
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time, new_id
@@ -393,7 +393,7 @@ def _request_again(c: Connection, deletion_id: str, event: Event) -> None:
     :raises Conflict: when the deletion has ended or is being cancelled
     """
     deletion, _steps, now = queries.load_locked(c, deletion_id)
-    if not hurried(deletion):
+    if not retries_in_place(deletion):
         raise Conflict(f"deletion {deletion_id} became {deletion.status} meanwhile")
     if not requests(c, deletion).of_admin:
         _write_deletion(c, dataclasses.replace(deletion, updated_at=now))

@@ -77,7 +77,7 @@ def requests(c: Connection, deletion: Deletion) -> approvals.Requests:
         deletion = records.deletion(row)
         above[deletion.id] = deletion
     e = t.events.c
-    query = sa.select(t.events).where(e.deletion_id.in_(above), e.type.in_(approvals.ASKED))
+    query = sa.select(t.events).where(e.deletion_id.in_(above), e.type.in_(approvals.REQUEST_EVENTS))
     events = [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
     return approvals.requests((each.user_id for each in above.values()), events)
 

@@ -183,7 +183,7 @@ def child(row: Row[Any]) -> Child:
     return Child(row.id, row.project_id, status, row.status_at, row.project_name, row.attention if row.asks else "")
 
 
-_MOST = 60_000  #: bytes; MariaDB refuses a text of more than 65,535
+_MAX = 60_000  #: bytes; MariaDB refuses a text of more than 65,535
 
 
 def text(value: object) -> str:
@@ -192,8 +192,8 @@ def text(value: object) -> str:
     Services and plugins may give any text. PostgreSQL refuses NUL, and no database accepts an unpaired surrogate.
     """
     stored = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
-    if len(stored) > _MOST:  # for example the names of all blockers, in a cloud of many regions
-        stored = stored[:_MOST].decode("utf-8", "ignore").encode("utf-8") + b" ..."
+    if len(stored) > _MAX:  # for example the names of all blockers, in a cloud of many regions
+        stored = stored[:_MAX].decode("utf-8", "ignore").encode("utf-8") + b" ..."
     return stored.decode("utf-8")
 
 

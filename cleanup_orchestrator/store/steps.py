@@ -209,7 +209,7 @@ class Steps(Repository):
                 raise _ClaimLost
             before, known, now = found.deletion, found.step, found.now
             result = believed(known, result)
-            result = force.carried(result, abandoned_leftovers(c, known), records.resource_id)
+            result = force.keep_abandoned(result, abandoned_leftovers(c, known), records.resource_id)
             deletion, after = record(before, known, result, now)
             # The deletion first: see queries.lock_deletion. It may have ended while this transaction waited for it.
             values = records.deletion_values(deletion)

@@ -12,7 +12,7 @@ from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Protection
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.messaging.rpc import Bus
@@ -33,10 +33,10 @@ class WorkerContext:
     store: Store
     unlimited: Clouds  #: sessions outside the rate limits
     registry: Registry
-    coverage: ServiceCatalog
+    catalog: ServiceCatalog
     bus: Bus
 
-    budget: Budget = dataclasses.field(init=False)  #: the worker's share of the rate limits
+    budget: RateLimiter = dataclasses.field(init=False)  #: the worker's share of the rate limits
     clouds: Clouds = dataclasses.field(init=False)  #: the same clouds, in sessions that keep the rate limits
     protocol: Discovery = dataclasses.field(init=False)  #: the services that speak the project resources protocol
     censuses: Censuses = dataclasses.field(default_factory=Censuses)  #: for orphan scans
@@ -44,8 +44,8 @@ class WorkerContext:
 
     def __post_init__(self) -> None:
         """Connect the clouds with the rate limits."""
-        self.budget = Budget(self.conf, self.store, metrics.waited)
-        self.clouds = self.unlimited.within(self.budget)
+        self.budget = RateLimiter(self.conf, self.store, metrics.waited)
+        self.clouds = self.unlimited.rate_limited(self.budget)
         self.protocol = Discovery(self.conf, self.store, self.clouds, self.registry)
 
     @property

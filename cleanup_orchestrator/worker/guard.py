@@ -99,7 +99,7 @@ class WriteGuard:
         """
         if time.monotonic() - self._gone_at < _GONE:
             return
-        clouds, project_id = self._worker.unlimited.seen_by(self._made), self._deletion.project_id
+        clouds, project_id = self._worker.unlimited.observed_by(self._made), self._deletion.project_id
         try:
             known = Projects(clouds.identity(clouds.admin_session())).knows(project_id, clouds.project_id())
         except Exception as error:

@@ -21,7 +21,7 @@ import threading
 import time
 from typing import Any
 
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.core.rate_limits import Grant, Request
 from cleanup_orchestrator.store import Store, tables
 from tests.support import databases
@@ -60,7 +60,7 @@ def work(url: str, seconds: float, limit: float) -> None:
         nonlocal longest
         longest = max(longest, wait)
 
-    budget = Budget(configuration(**{k: {"default": str(v)} for k, v in most.items()}), watched, waited)
+    budget = RateLimiter(configuration(**{k: {"default": str(v)} for k, v in most.items()}), watched, waited)
     counts, early = [0] * THREADS, [0] * THREADS  # a thread that waits at the end gets its permit too late to count
     print("ready", flush=True)
     sys.stdin.readline()

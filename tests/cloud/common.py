@@ -224,7 +224,7 @@ def test_an_inventory_finds_everything_and_changes_nothing(case, projects, own_s
     assert {name: seen[name] for name in expected} == expected
     assert all(expected[name] for name in expected if case.found.get(name, 1)), "the filling has one of each"
     assert {name: len(seen[name]) for name in case.listed} == case.listed
-    assert {name: found[name].facts["others_ignored"] for name in case.ignored} == case.ignored
+    assert {name: found[name].others_ignored for name in case.ignored} == case.ignored
     assert not case.rows or case.alive(own_sweeper, target) == case.rows
 
 

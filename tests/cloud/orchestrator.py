@@ -79,7 +79,7 @@ class Orchestrator:
         self.user_id = cloud.admin.ensure_user("orchestrator", "orchestrator", "service", ("admin", "service"))["id"]
         path = directory / "orchestrator.conf"
         path.write_text(CONFIGURATION.format(directory=directory, auth_url=cloud.auth_url) + extra)
-        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.parts = service.Components(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
         tables.metadata.create_all(self.store.database.engine)
         self.running = service.Running(self.parts)

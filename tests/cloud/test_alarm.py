@@ -52,7 +52,7 @@ def test_alarms_with_the_same_time_are_listed_on_all_pages(projects, further_swe
         short = dataclasses.replace(ALARM, list=dataclasses.replace(call, limit=3))
         found = CASE.found_by(further_sweeper, target, short)
         assert ids(found) == set(target.ids["alarm"])
-    assert found.facts["others_ignored"] == 4, "the neighbour's, in the list of all projects"
+    assert found.others_ignored == 4, "the neighbour's, in the list of all projects"
 
 
 def test_without_the_proof_such_a_list_is_unknown_as_well(projects, further_sweeper):

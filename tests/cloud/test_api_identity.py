@@ -51,7 +51,7 @@ class Api:
     def __init__(self, cloud: Cloud, folder: Any, user: str, scope: str, more: str = "") -> None:
         path = folder / "api.conf"
         path.write_text(CONFIGURATION.format(folder=folder, url=cloud.auth_url, user=user, scope=scope, more=more))
-        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.parts = service.Components(service.load(["--config-file", str(path)]), in_process=True)
         tables.metadata.create_all(self.parts.store.database.engine)
         self.parts.log_in()
         self.app = self.parts.api()

@@ -52,7 +52,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
     protected = {left.id for left in found["cluster_template"].leftovers if left.reason is Reason.PROTECTED}
     assert protected == set(target.ids["public cluster template"])
     assert len(found["quota"].leftovers) == 1
-    assert all(each.facts["others_ignored"] >= 1 for each in found.values()), "the neighbour's: there is no filter"
+    assert all(each.others_ignored >= 1 for each in found.values()), "the neighbour's: there is no filter"
 
 
 def test_all_of_it_goes_but_what_others_may_use(projects, full_sweeper, full_admin):

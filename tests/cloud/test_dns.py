@@ -186,7 +186,7 @@ def test_the_neighbours_zones_are_not_the_projects_although_it_is_shown_them(ful
     filling.share(Filling(full_admin, neighbour, 0, 0))
     listed = full_sweeper.inventory(SERVICE, stranger)
     assert not left(listed)
-    assert listed["zone"].facts["others_ignored"] >= 1
+    assert listed["zone"].others_ignored >= 1
     path = f"/zones/{neighbour.first('shared zone')}/shares"
     rest = Rest(full_admin.dns, EVERYBODY)
     for share in rest.call("GET", path)["shared_zones"]:

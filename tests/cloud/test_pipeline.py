@@ -225,7 +225,7 @@ class Orchestrator:
         path = directory / "orchestrator.conf"
         login = LOGIN.format(auth_url=cloud.auth_url)
         path.write_text(CONFIGURATION.format(directory=directory, login=login, auth_url=cloud.auth_url, port=port))
-        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.parts = service.Components(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
         tables.metadata.create_all(self.store.database.engine)
         self.running = service.Running(self.parts)

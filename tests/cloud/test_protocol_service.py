@@ -223,7 +223,7 @@ def test_a_cascade_deletes_what_the_project_owns_and_nothing_else(site, cloud, o
 
     parts = orchestrator.parts
     asked = Discovery(parts.conf, parts.store, parts.clouds, parts.registry)
-    listed = parts.coverage.asking(asked).answers(parts.clouds.identity(parts.clouds.admin_session()))
+    listed = parts.catalog.with_protocol(asked).statuses(parts.clouds.identity(parts.clouds.admin_session()))
     [widgets] = [each for each in listed if each.service_type == SERVICE_TYPE]
     assert (widgets.answered_by, set(widgets.types)) == (
         AnsweredBy.PROTOCOL, {"widget", "part", "order", "note", "rule"}

@@ -70,7 +70,7 @@ def test_without_its_second_parameter_cloudkitty_ignores_the_filter(projects, fu
     target, _ = projects
     plain = dataclasses.replace(MAPPING.list, query={"tenant_id": "{project_id}"})
     everything = dataclasses.replace(MAPPING, list=plain, unfiltered="the test")
-    assert found_by(further_sweeper, target, everything).facts["others_ignored"] == 6, "the neighbour's, and the plain"
+    assert found_by(further_sweeper, target, everything).others_ignored == 6, "the neighbour's, and the plain"
 
 
 @pytest.mark.parametrize("type_", SERVICE.types, ids=lambda type_: type_.name)

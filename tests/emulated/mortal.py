@@ -121,7 +121,7 @@ class _Turns:
         bus = types.SimpleNamespace(decide=functools.partial(self._send, "decide"))
         bus.steps = lambda step_ids: self._send("steps", *step_ids)
         parts = mortal.parts(config, fuse, bus, answers=True)
-        _ = parts.coverage  # made of all plugins: a service without a wanted type counts as covered
+        _ = parts.catalog  # made of all plugins: a service without a wanted type counts as covered
         parts.registry = few(parts.registry, wanted)
         self.store, self.worker = parts.store, parts.worker()
         self._path = str(self.store.database.engine.url.database)

@@ -54,7 +54,7 @@ class Orchestrator:
         path = configuration(directory, cloud.auth_url, **options)
         if not (database := directory / "orchestrator.sqlite").exists():
             copy_schema(database)
-        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.parts = service.Components(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
         self._running = service.Running(self.parts)
 

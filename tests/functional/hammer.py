@@ -25,7 +25,7 @@ class Hammer:
     """Threads that call, each as soon as its previous call is answered."""
 
     def __init__(self, store: Store, url: str, limits: dict[str, Any], method: str = "GET") -> None:
-        self.budget = rate_limiter.Budget(configuration(**limits), store, self._waited)
+        self.budget = rate_limiter.RateLimiter(configuration(**limits), store, self._waited)
         session = GuardedSession(lambda *_: None, self.budget, auth=noauth.NoAuth(endpoint=url))
         self.adapter = Adapter(session, service_type="network", region_name="R1", raise_exc=False)
         self.method, self.calls, self.longest, self.first = method, 0, 0.0, threading.Event()

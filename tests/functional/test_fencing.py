@@ -16,7 +16,7 @@ from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.approvals import BY_ADMIN
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.facts import ProjectSeen
+from cleanup_orchestrator.core.findings import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import Advance, ScanStatus
@@ -186,7 +186,7 @@ def decided_with_an_old_step(scene, number=1):
 
     def overtaken(deletion, steps, now):
         old = [dataclasses.replace(each, message="of a zombie", version=each.version - 1) for each in steps[:number]]
-        return Applied(deletion, tuple(old), (EVENT,), (), changed=False)
+        return Applied(deletion, tuple(old), (EVENT,), (), decide_again=False)
 
     with pytest.raises(Conflict):
         scene.store.decide(record.id, overtaken)

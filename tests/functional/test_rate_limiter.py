@@ -14,7 +14,7 @@ import time
 import pytest
 
 from cleanup_orchestrator.cloud import rate_limiter
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Limits, Request
 from cleanup_orchestrator.errors import RateLimited
 from cleanup_orchestrator.store import Store, tables
@@ -39,7 +39,7 @@ def play():
 
 
 def make(wire, holder, **values):
-    spending = Budget(configuration(calls_per_second={"default": "0"}, **values), wire)
+    spending = RateLimiter(configuration(calls_per_second={"default": "0"}, **values), wire)
     spending.holder = holder
     return spending
 

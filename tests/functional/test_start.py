@@ -17,7 +17,7 @@ LIBRARIES = ("alembic", "eventlet", "jsonschema", "keystonemiddleware", "opensta
 STARTS = {
     "running.start_engine(); running.start_monitoring()": {"waitress"},
     "parts.worker(); from cleanup_orchestrator.cmd import worker": {"openstack", "waitress"},
-    "parts.coverage; from cleanup_orchestrator import http_server; from cleanup_orchestrator.api import app": {
+    "parts.catalog; from cleanup_orchestrator import http_server; from cleanup_orchestrator.api import app": {
         "jsonschema", "keystonemiddleware", "oslo_policy", "pecan", "waitress",
     },
 }  # fmt: skip
@@ -27,7 +27,7 @@ from cleanup_orchestrator import service
 from cleanup_orchestrator.cmd import schema
 conf = service.load(["--config-file", sys.argv[1]])
 schema.require(conf)
-parts = service.Parts(conf, in_process=True)
+parts = service.Components(conf, in_process=True)
 running = service.Running(parts)
 {start}
 found = [name for name in {libraries} if name in sys.modules]

@@ -197,7 +197,7 @@ MUTATIONS = (
     Mutation(
         "Who is allowed to stop an admin's deletion leaves no trace of it",
         PROPOSALS,
-        "if self.is_admin and type_ in approvals.ASKED:",
+        "if self.is_admin and type_ in approvals.REQUEST_EVENTS:",
         "if False:",
         tests("core/proposals functional/test_api/test_ranks"),
     ),

@@ -295,7 +295,7 @@ MUTATIONS = (
     Mutation(
         "A plan takes the ports of amphorae for another project's",
         f"{PLUGINS}neutron.py",
-        "if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):",
+        "if _is_of_service(connection, port, ask_nova=staying < MAX_BLOCKERS):",
         "if False:",
         tests("plugins/neutron plugins/foreseen"),
     ),
@@ -687,7 +687,7 @@ MUTATIONS = (
     Mutation(
         "A size that the database cannot hold is reported",
         f"{PLUGINS}values.py",
-        "return found if number >= 0 and found <= MOST_BYTES else None",
+        "return found if number >= 0 and found <= MAX_BYTES else None",
         "return found if number >= 0 else None",
         tests("plugins/values"),
     ),

@@ -101,7 +101,7 @@ MUTATIONS = (
     Mutation(
         "Rows over the limit are cut off",
         CHECKS,
-        '_need(len(found.resources) <= min(limit, MOST_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")',
+        '_need(len(found.resources) <= min(limit, MAX_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")',
         "found = dataclasses.replace(found, resources=found.resources[:limit])",
         TESTS,
     ),

@@ -37,15 +37,15 @@ MUTATIONS = (
     Mutation(
         "A worker starts although Keystone gives no token",
         SERVICE,
-        "        self.parts.log_in()\n        self._workers.append(part)\n",
+        "        self.components.log_in()\n        self._workers.append(part)\n",
         "        self._workers.append(part)\n",
         UNIT_SERVICE,
     ),
     Mutation(
         "An API starts although Keystone gives no token",
         SERVICE,
-        "        self.parts.log_in()\n        conf = self.parts.conf.api\n",
-        "        conf = self.parts.conf.api\n",
+        "        self.components.log_in()\n        conf = self.components.conf.api\n",
+        "        conf = self.components.conf.api\n",
         UNIT_SERVICE,
     ),
     Mutation(
@@ -72,8 +72,8 @@ MUTATIONS = (
     Mutation(
         "A process closes the database while a thread is under way",
         SERVICE,
-        "        if ended:\n            self.parts.store.close()\n",
-        "        self.parts.store.close()\n",
+        "        if ended:\n            self.components.store.close()\n",
+        "        self.components.store.close()\n",
         tests("worker/watchdog"),
     ),
     Mutation(
@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         "An option that is read during SIGHUP keeps its old value",
         SERVICE,
-        "            with contextlib.suppress(Exception):\n                self.parts.conf.mutate_config_files()\n",
+        "            with contextlib.suppress(Exception):\n                self.components.conf.mutate_config_files()\n",
         "",
         UNIT_SERVICE,
     ),
@@ -135,7 +135,7 @@ MUTATIONS = (
     Mutation(
         "A process starts without its broker, and waits for ever",
         SERVICE,
-        "        rpc.check(running.parts.transport)\n",
+        "        rpc.check(running.components.transport)\n",
         "",
         UNIT_SERVICE,
     ),

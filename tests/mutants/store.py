@@ -320,7 +320,7 @@ MUTATIONS = (
     Mutation(
         "A text that is too long for its column fails the result of a step",
         RECORDS,
-        "    if len(stored) > _MOST:",
+        "    if len(stored) > _MAX:",
         "    if False:",
         tests("store/records"),
     ),

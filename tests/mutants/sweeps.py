@@ -236,7 +236,7 @@ MUTATIONS = (
     Mutation(
         "A list without an end is read for ever",
         LISTING,
-        "        if number >= MOST_ROWS:\n",
+        "        if number >= MAX_ROWS:\n",
         "        if False:\n",
         tests("worker/long_lists"),
     ),
@@ -315,8 +315,8 @@ MUTATIONS = (
     Mutation(
         "A decision on one use of a resource overrules its other uses",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "< MOST_BLOCKERS and users <= decided",
-        "< MOST_BLOCKERS and bool(users & decided)",
+        "< MAX_BLOCKERS and users <= decided",
+        "< MAX_BLOCKERS and bool(users & decided)",
         tests("worker/uses"),
     ),
     Mutation(

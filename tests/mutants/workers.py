@@ -832,7 +832,7 @@ MUTATIONS = (
     Mutation(
         "A cycle through many types reads the leftovers of all of them",
         "cleanup_orchestrator/worker/sweep/order.py",
-        "while pending and len(read) < MOST_TYPES:",
+        "while pending and len(read) < MAX_TYPES:",
         "while pending:",
         tests("worker/cycles"),
     ),
@@ -853,7 +853,7 @@ MUTATIONS = (
     Mutation(
         "One result reads as many projects as its blockers name",
         "cleanup_orchestrator/worker/sweep/other_projects.py",
-        "if id_ not in found][:MOST_READ]",
+        "if id_ not in found][:MAX_READ]",
         "if id_ not in found]",
         tests("worker/other_projects"),
     ),

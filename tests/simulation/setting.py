@@ -95,7 +95,7 @@ def _patches() -> Iterator[Patch]:
     yield task_module, "threading", scheduler.Threading
     yield sweep_step_module, "threading", scheduler.Threading
     yield deleting_module, "concurrent", scheduler.Concurrent
-    yield context_module, "Budget", lambda *_: None
+    yield context_module, "RateLimiter", lambda *_: None
     yield drain_base, "PROBES", 1
     yield drain_fence, "PROBES", 1
     yield context_module.drain_drivers, "load", lambda name: _DRIVERS[name]()

@@ -88,7 +88,7 @@ class World:
         self.bus = Bus(self.simulation)
         self.conf = conf(plan)
         self.registry = registry(plan.services, plan.janitor)
-        self.coverage = ServiceCatalog(self.conf, {s: TYPES[s] for s in plan.services})
+        self.catalog = ServiceCatalog(self.conf, {s: TYPES[s] for s in plan.services})
         self._faults, self.deeds = list(plan.faults), list(plan.deeds)
         self.struck = 0
         self._told: list[Hole | None] = []  #: what each notification of Keystone tells of
@@ -185,7 +185,7 @@ class World:
             spawn(process, "tick", lambda: engine.run_ticks(scheduler.Event()))
             return
         clouds = SimulatedClouds(self.cloud)
-        context = WorkerContext(self.conf, process.name, self.store, clouds, self.registry, self.coverage, self.bus)
+        context = WorkerContext(self.conf, process.name, self.store, clouds, self.registry, self.catalog, self.bus)
         worker = Worker(context)
         process.worker = worker  # type: ignore[attr-defined]
         self.bus.worker = worker

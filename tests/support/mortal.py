@@ -138,9 +138,9 @@ def _call(
     does(config, Fuse(log, *die_before), *arguments)
 
 
-def parts(config: pathlib.Path, fuse: Fuse, bus: Bus, answers: bool = False) -> service.Parts:
+def parts(config: pathlib.Path, fuse: Fuse, bus: Bus, answers: bool = False) -> service.Components:
     """Return the parts of an orchestrator with the fuse in them. The drain does not wait: other tests check that."""
-    made = service.Parts(service.load(["--config-file", str(config)]), in_process=True)
+    made = service.Components(service.load(["--config-file", str(config)]), in_process=True)
     for module in (base, fence):
         vars(module).update(time=types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic), PROBES=1)
     made.log_in()

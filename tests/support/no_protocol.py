@@ -18,7 +18,7 @@ class NoProtocol:
         """Return the registry of the plugins."""
         return self._registry
 
-    def within(self, _clouds: Any) -> NoProtocol:
+    def rate_limited(self, _clouds: Any) -> NoProtocol:
         """Return the same."""
         return self
 

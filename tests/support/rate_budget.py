@@ -18,7 +18,7 @@ from typing import Any
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud import rate_limit_options
-from cleanup_orchestrator.cloud.rate_limiter import Budget, Ledger
+from cleanup_orchestrator.cloud.rate_limiter import Ledger, RateLimiter
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Grant, Lease, RateLimit, Request
 from tests.support.scheduler import Process
@@ -270,7 +270,7 @@ class Story:
         self._conf = configuration(**self.rules.options())
         self._number = processes
         self.processes: list[Process] = []
-        self.budgets: list[Budget] = []
+        self.budgets: list[RateLimiter] = []
         self.pauses: list[tuple[Process, float, float, float]] = []  #: whose, from, written at, until
         self._jobs: list[Job] = []  #: one for each process
         self.wire.lost = self._rng.choice([0.0, 0.0, 0.05])
@@ -300,7 +300,7 @@ class Story:
         todo = [self._calls if number < self._number else 10]  # one that replaces a dead process has less to do
 
         def main() -> None:
-            spending = Budget(self._conf, self.wire)
+            spending = RateLimiter(self._conf, self.wire)
             spending.holder = process.name
             self.budgets.append(spending)
             jobs = [self.play.start(lambda: work(spending), process) for _ in range(threads)]
@@ -310,14 +310,14 @@ class Story:
                 job.result()
             spending.close()
 
-        def work(spending: Budget) -> None:
+        def work(spending: RateLimiter) -> None:
             while todo[0] > 0:
                 todo[0] -= 1
                 self._call(spending, process)
 
         self._jobs.append(self.play.start(main, process))
 
-    def _call(self, spending: Budget, process: Process) -> None:
+    def _call(self, spending: RateLimiter, process: Process) -> None:
         rng = self._rng
         delete = rng.random() < 0.3
         if self.rules.brief:

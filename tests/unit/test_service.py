@@ -234,7 +234,7 @@ def test_a_worker_that_stops_refuses_casts_after_it_has_left(said):
     server = Server(said)
     server.over.set()
     running = Running(Parts(said))
-    running.parts.conf.graceful_stop_timeout = 60
+    running.components.conf.graceful_stop_timeout = 60
     running._servers.append(server)
     running._workers.append(Worker(said))
     assert running.close()
@@ -267,7 +267,7 @@ def test_the_health_of_a_process_has_what_it_needs(names, parts):
         store=types.SimpleNamespace(ping=none), clouds=types.SimpleNamespace(check=none), broker=lambda: none
     )
     workers = [types.SimpleNamespace(sound=none)] if "worker" in names else []
-    found = service.Parts.health(owner, names, *workers)
+    found = service.Components.health(owner, names, *workers)
     assert {answer.part.name: answer.part.needed for answer in found.answers()} == parts
 
 

@@ -104,7 +104,7 @@ class World:
         for step_id in applied.abandoned:
             here = self.left.get(step_id, {})
             self.left[step_id] = {id_: dataclasses.replace(one, abandoned=True) for id_, one in here.items()}
-        return applied.changed
+        return applied.decide_again
 
     def settle_engine(self) -> None:
         """Decide until there is nothing more to decide now."""
@@ -145,7 +145,7 @@ class World:
         if step.kind is StepKind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, has_changes=False)
         abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
-        result = force.carried(result, abandoned)
+        result = force.keep_abandoned(result, abandoned)
         self.left[step_id] = {one.id: one for one in result.leftovers}
         if result.outcome is Outcome.UNKNOWN:
             self.left[step_id] = abandoned
@@ -173,7 +173,7 @@ class World:
 
     def retry_now(self) -> None:
         """A person has it tried again at once."""
-        assert transitions.hurried(self.deletion)
+        assert transitions.retries_in_place(self.deletion)
         self.ask(Retry(by=Requester("u1", "alice"), seen=self.deletion))
 
     def ask(self, proposal: Proposal) -> None:

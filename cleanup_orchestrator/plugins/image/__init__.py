@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
-    MOST_BLOCKERS,
+    MAX_BLOCKERS,
     ROW,
     BadAnswer,
     OneByOne,
@@ -136,7 +136,7 @@ def _shared(connection: Connection, project: ProjectDefinition, image: Resource)
     if not members:
         return None
     # The message names no project: not every reader of it may know the members. ``blocked_by`` has them.
-    blockers = tuple(blocker("image.member", image.id, m["member_id"]) for m in members[:MOST_BLOCKERS])
+    blockers = tuple(blocker("image.member", image.id, m["member_id"]) for m in members[:MAX_BLOCKERS])
     states = collections.Counter(str(m["status"]) for m in members)
     said = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     by = "by a member of its own project, or an admin"

@@ -47,7 +47,7 @@ from cleanup_orchestrator.plugins.key_manager.needs import (
     CONSUMERS,
     KEY,
     KEY_IDS,
-    MOST_CONSUMERS,
+    MAX_CONSUMERS,
     NEEDED_BY,
     SERVES,
     USERS,
@@ -266,13 +266,13 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 def _of_secret(connection: Connection, _project: ProjectDefinition, secret: Resource) -> list[Row]:
     """Return the consumers of a secret, the first hundred, and one of unknown age for all others."""
     rows = consumers(connection, f"/secrets/{secret.id}")
-    return rows if len(rows) < MOST_CONSUMERS else [*rows, {}]
+    return rows if len(rows) < MAX_CONSUMERS else [*rows, {}]
 
 
 def _of_container(connection: Connection, _project: ProjectDefinition, container: Resource) -> list[Row]:
     """Return the consumers of a container, as those of a secret."""
     rows = consumers(connection, f"/containers/{container.id}") if container.data.get("consumers") else []
-    return rows if len(rows) < MOST_CONSUMERS else [*rows, {}]
+    return rows if len(rows) < MAX_CONSUMERS else [*rows, {}]
 
 
 SERVICE = Service(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FAILED, KEY = "error_deleting", "encryption_key_id"
 #: The first microversion that knows consumers of secrets.
 CONSUMERS = "1.1"
-MOST_CONSUMERS = 100  #: that one call returns
+MAX_CONSUMERS = 100  #: that one call returns
 
 #: Types that keep keys or certificates in Barbican and need them while they exist: an encrypted volume cannot even be
 #: detached without its key.
@@ -154,7 +154,7 @@ def consumers(connection: Connection, path: str) -> list[Row]:
 
     Barbican before 1.1 has no consumers.
     """
-    response = connection.key_manager.get(f"{path}/consumers", params={"limit": MOST_CONSUMERS}, microversion=CONSUMERS)
+    response = connection.key_manager.get(f"{path}/consumers", params={"limit": MAX_CONSUMERS}, microversion=CONSUMERS)
     if response.status_code == 406:
         return []
     exceptions.raise_from_response(response)

@@ -106,7 +106,7 @@ def contents_of(connection: Connection, project: ProjectDefinition, stack: Resou
 
 #: What the environment calls other types: pairs of a name, which may end with ``*``, and what it stands for.
 _Names = Collection[tuple[str, str]]
-_MOST = 100  #: types that one name may stand for
+_MAX = 100  #: types that one name may stand for
 
 
 def _other_names(connection: Connection, project: ProjectDefinition, stack: Resource) -> _Names:
@@ -139,7 +139,7 @@ def _meanings(type_: str, names: _Names) -> set[str]:
         found |= last
         if not last:
             break
-        if len(found) > _MOST:
+        if len(found) > _MAX:
             return {*_TYPES, *_ASSOCIATIONS}
     return found
 

@@ -14,7 +14,7 @@ import jsonschema
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Unchecked, Unreadable
-from cleanup_orchestrator.protocol.documents import MOST_ROWS, Capabilities, ProblemType, ResourceType, State
+from cleanup_orchestrator.protocol.documents import MAX_ROWS, Capabilities, ProblemType, ResourceType, State
 
 if TYPE_CHECKING:
     from cleanup_orchestrator.protocol.conformance.writes import Deletes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 #: The most pages that a list is read for: a list without an end is noticed long before.
-_MOST_PAGES = 10_000
+_MAX_PAGES = 10_000
 _LONGEST = 160  #: characters of an answer that a finding shows
 
 
@@ -222,7 +222,7 @@ class Subject:
             raise Unreadable(6, f"{answer.seen}, and the page is of {page['type']!r} in {page['project_id']!r}")
         return page
 
-    def rows(self, project: str, type_: str, limit: int = MOST_ROWS, send: Send | None = None) -> list[Row]:
+    def rows(self, project: str, type_: str, limit: int = MAX_ROWS, send: Send | None = None) -> list[Row]:
         """Return the list of a type, from all its pages.
 
         :raises Unreadable: a page is none, or has more rows than asked for, or the pages have no end
@@ -241,7 +241,7 @@ class Subject:
             found += page["resources"]
             if page["next"] is None:
                 return found
-            if page["next"] in markers or len(markers) > _MOST_PAGES:
+            if page["next"] in markers or len(markers) > _MAX_PAGES:
                 raise Unreadable(6, f"{what} was answered with `next` of an earlier page: the list has no end")
             markers.append(page["next"])
 

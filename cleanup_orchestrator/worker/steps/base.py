@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.core.facts import Fact
+from cleanup_orchestrator.core.findings import Finding
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import Step, StepResult
 from cleanup_orchestrator.worker.context import WorkerContext
@@ -31,7 +31,7 @@ class TaskContext(abc.ABC):
         :param made: called with each new session
         """
         self.worker, self.step, self.withheld = worker, step, withheld
-        self.store, self.clouds = worker.store, worker.clouds.seen_by(made)
+        self.store, self.clouds = worker.store, worker.clouds.observed_by(made)
         self.yielded: list[Change] = []  #: recorded changes that a user has undone meanwhile
 
     def projects(self) -> Projects:
@@ -47,7 +47,7 @@ class TaskContext(abc.ABC):
     def log_context(self) -> AbstractContextManager[None]:
         """Return the logging context of the step."""
 
-    def learned_by_failing(self) -> tuple[Fact, ...]:
+    def learned_by_failing(self) -> tuple[Finding, ...]:
         """Return what the failure of a step that changes the project shows of it."""
         return ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
+from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import classify

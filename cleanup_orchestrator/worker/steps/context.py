@@ -18,7 +18,7 @@ from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projec
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force, plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.facts import Fact, ProjectGone
+from cleanup_orchestrator.core.findings import Finding, ProjectGone
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rounds import refused_token
@@ -73,7 +73,7 @@ class StepContext(TaskContext):
         """Return the logging context with the ids of deletion, project and request."""
         return our_log.context(self.deletion.id, self.deletion.project_id, self.deletion.request_id)
 
-    def learned_by_failing(self) -> tuple[Fact, ...]:
+    def learned_by_failing(self) -> tuple[Finding, ...]:
         """Return the fact that the project is gone, if Keystone says so."""
         return self.gone_facts() if self.project_is_gone() else ()
 
@@ -104,7 +104,7 @@ class StepContext(TaskContext):
             LOG.debug("project %s could not be read: %s", self.deletion.project_id, error)
         return False
 
-    def gone_facts(self) -> tuple[Fact, ...]:
+    def gone_facts(self) -> tuple[Finding, ...]:
         """Return the fact that the project is gone, unless it is on record.
 
         A close step that finds it out could not see whether the drain had held until then. So the inventories before it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oslo_log import log
 
-from cleanup_orchestrator.core.facts import ProjectLocked
+from cleanup_orchestrator.core.findings import ProjectLocked
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain

@@ -24,7 +24,7 @@ class Halt(DeletionRunner):
         project = context.definition()
         connection = context.clouds.connection(context.session(type_, context.guard), self.step.region)
         result = stopping.halt(context.sweep(type_, connection, project), self._record)
-        for chunk in chunks(result.facts.get("stopped", ())):
+        for chunk in chunks(result.stopped):
             text = f"{self.step.name}: {len(chunk)} stopped for the recovery window"
             context.note(EventType.RESOURCE_STOPPED, text, {**context.place, "resources": named(chunk)})
         said = f"{self.step.name}@{self.step.region or '-'}: {self._count()} stopped"

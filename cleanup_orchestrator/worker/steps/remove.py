@@ -5,7 +5,7 @@ from __future__ import annotations
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
-from cleanup_orchestrator.core.facts import Fact, ProjectReopened, RemovalStopped
+from cleanup_orchestrator.core.findings import Finding, ProjectReopened, RemovalStopped
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
@@ -87,7 +87,7 @@ class Remove(DeletionRunner):
         return self._stopped(why, ProjectReopened())
 
     @staticmethod
-    def _stopped(why: str, *learned: Fact) -> StepResult:
+    def _stopped(why: str, *learned: Finding) -> StepResult:
         """Return the result after which the project is proven empty again."""
         return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), why, learned=(*learned, RemovalStopped()))
 

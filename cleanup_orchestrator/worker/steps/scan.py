@@ -81,11 +81,11 @@ class Catalog(ScanRunner):
     def run(self) -> StepResult:
         """Read the catalog and record the lists to scan."""
         registry, clouds = self.worker.registry, self.context.clouds
-        coverage = self.worker.coverage.asking(self.worker.protocol.within(clouds))
+        service_catalog = self.worker.catalog.with_protocol(self.worker.protocol.with_clouds(clouds))
         identity = clouds.identity(clouds.admin_session(read_only))
         steps: dict[Key, Step] = {}
         missing: dict[Key, str] = {}
-        for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
+        for answer in (*service_catalog.statuses(identity), service_catalog.status(Entry("", "identity", "keystone"))):
             service = registry.services.get(answer.service_type)
             if answer.answered_by is AnsweredBy.PROTOCOL:
                 for name in answer.types:

@@ -16,8 +16,8 @@ from oslo_log import log
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.facts import (
-    Fact,
+from cleanup_orchestrator.core.findings import (
+    Finding,
     ProjectReopened,
     ProjectReturned,
     ProjectSeen,
@@ -47,12 +47,12 @@ class Survey(DeletionRunner):
     def run(self) -> StepResult:
         """Survey, store the steps, and return what was learned about the project."""
         context, worker, deletion = self.context, self.worker, self.deletion
-        protocol = worker.protocol.within(context.clouds)
-        coverage = worker.coverage.asking(protocol)
+        protocol = worker.protocol.with_clouds(context.clouds)
+        service_catalog = worker.catalog.with_protocol(protocol)
         found = survey(
             deletion,
             context.clouds.identity(context.admin()),
-            Sources(worker.registry, coverage, worker.protection, self._lacks, protocol.registry),
+            Sources(worker.registry, service_catalog, worker.protection, self._lacks, protocol.registry),
             context.store.waivers_in_force(deletion.project_id),
             context.store.steps(deletion.id),
             context.stops_resources,
@@ -62,7 +62,7 @@ class Survey(DeletionRunner):
         if not context.store.put_steps(self.step, found.steps, found.catalog):
             raise Stopped("the survey is not held by this worker any more")
         self._note(found.waivers)
-        learned: list[Fact] = [Surveyed(found.waivers)]
+        learned: list[Finding] = [Surveyed(found.waivers)]
         message = found.result.message
         if found.project is None:
             learned += context.gone_facts()
@@ -135,7 +135,7 @@ class Sources:
     """What a survey asks, besides Keystone."""
 
     registry: Registry
-    coverage: ServiceCatalog
+    service_catalog: ServiceCatalog
     protection: Protection
     #: Whether a service in a region says that it lacks a type. ``False``: it has the type, or does not answer.
     lacks: Callable[[Service, ResourceType, str], bool] = lambda *_: False
@@ -198,7 +198,7 @@ def survey(
     :param halting: whether running resources are stopped for the recovery window
     """
     waivers = tuple(waivers)
-    coverage = sources.coverage
+    service_catalog = sources.service_catalog
     read = _read(deletion, Projects(identity), sources.protection)
     if read.refused is not None:
         return Found(read.refused, read.project)
@@ -209,7 +209,10 @@ def survey(
     catalog: set[tuple[str, str]] = set()
     speaking: set[tuple[str, str]] = set()
     kept = deletion.profile.keeps_project
-    for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
+    for answer in (
+        *service_catalog.statuses(identity, waivers),
+        service_catalog.status(Entry("", "identity", "keystone")),
+    ):
         registry = sources.registry_for(answer)
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
@@ -227,7 +230,7 @@ def survey(
                 continue
             if key not in steps or not step.waived:  # a type without regions is waived in all regions or in none
                 steps[key] = step
-    for step in _out_of_sight(coverage, waivers, known, catalog):
+    for step in _out_of_sight(service_catalog, waivers, known, catalog):
         steps[_key(step)] = step
     for step in _undeclared(deletion, known, speaking, frozenset(steps)):
         steps[_key(step)] = step
@@ -331,7 +334,7 @@ def _steps(
 
 
 def _out_of_sight(
-    coverage: ServiceCatalog, waivers: Sequence[Waiver], known: Iterable[Step], catalog: set[tuple[str, str]]
+    service_catalog: ServiceCatalog, waivers: Sequence[Waiver], known: Iterable[Step], catalog: set[tuple[str, str]]
 ) -> Iterator[Step]:
     """Yield steps of services that left the catalog: what they hold is not gone.
 
@@ -341,7 +344,7 @@ def _out_of_sight(
     for step in known:
         if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or (step.region, step.service) in catalog:
             continue
-        answer = coverage.answer(Entry(step.region, step.service, step.service), waivers)
+        answer = service_catalog.status(Entry(step.region, step.service, step.service), waivers)
         if answer.waiver is not None:
             reason = str(Reason.WAIVED)
             yield dataclasses.replace(step, waived=answer.waiver.id, reason=reason, message=answer.message)

@@ -27,7 +27,7 @@ from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep import listing, order, uses
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
-from cleanup_orchestrator.worker.sweep.item import MOST_RECORDS, History
+from cleanup_orchestrator.worker.sweep.item import MAX_RECORDS, History
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
 
 if TYPE_CHECKING:
@@ -189,11 +189,11 @@ class Sweep(DeletionRunner):
         ``None``: it is not known, or too much.
         """
         # A list that is as long as "most_listed" may have been truncated.
-        most = min(uses.MOST_NEEDING, self.worker.conf.worker.most_listed - 1)
+        most = min(uses.MAX_NEEDING, self.worker.conf.worker.most_listed - 1)
         if other.round != self.step.round or other.outcome is not Outcome.LEFTOVERS or other.remaining > most:
             return None
         rows = self.context.store.leftovers(
-            self.deletion.id, uses.MOST_NEEDING + 1, region=other.region, service=other.service, type=other.type
+            self.deletion.id, uses.MAX_NEEDING + 1, region=other.region, service=other.service, type=other.type
         )
         if len(rows) != other.remaining:  # a new result of it was stored at this moment
             return None
@@ -342,7 +342,7 @@ class Sweep(DeletionRunner):
             self._announced = frozenset(one.id for one in tried)
             deleting = {one.id: True for one in tried if _is_going(one)}
             if step.reason in _GOING:  # the delete of some may have been requested by others
-                others = self._left(MOST_RECORDS, reasons=_GOING, announced=False)
+                others = self._left(MAX_RECORDS, reasons=_GOING, announced=False)
                 deleting.update((one.id, False) for one in others if _is_going(one))
         return History(
             store.deletes(step.id), deleting, step.finished_at, step.started_at, float(options.deleting_patience)

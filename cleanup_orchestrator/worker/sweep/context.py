@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 #: Resources of one type and project that one listing holds in memory, by default; see ``[worker] most_listed``.
-MOST_LISTED = 500_000
+MAX_LISTED = 500_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SweepContext:
     keep_marks: KeepMarks = dataclasses.field(default_factory=KeepMarks)
     related: Sequence[RelatedType] = ()  #: types whose keep marks and plan entries count for this type, too
     planned: Collection[str] | None = None  #: ids in the deletion's plan; ``None``: no plan applies, all are planned
-    most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete
+    most_listed: int = MAX_LISTED  #: resources after which a listing ends; its result then counts as incomplete
     name: str = ""  #: the type's name with its service
     selection: Selection = EVERYTHING  #: of a deletion that keeps its project
     ignored_uses: frozenset[str] = frozenset()  #: of ``[protection] ignored_uses``

@@ -62,7 +62,7 @@ RecordHarm = Callable[[Sequence[tuple[Resource, Sequence[Verdict]]]], None]
 
 #: Resources that one sweep deletes at most. These are in memory as listed, with several kilobytes each; of all others
 #: only the leftover is.
-MOST_DELETED = 3000
+MAX_DELETED = 3000
 
 #: Returns a function that says which leftover of another type needs a resource.
 FindsNeeds: TypeAlias = Callable[[], FindsUsers | None]
@@ -131,10 +131,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
             if (verdict := _going(context, item.resource)) and item.id not in forced:
                 verdict = accepted.judged(item.resource, verdict)
                 item.leave(dataclasses.replace(verdict, remedy=remedy_of(context, item.resource, verdict)))
-            elif len(batch) < MOST_DELETED:
+            elif len(batch) < MAX_DELETED:
                 batch.append(item)
                 continue
-            elif options.attempt > 1 and (place := chance.randrange(len(items))) < MOST_DELETED:
+            elif options.attempt > 1 and (place := chance.randrange(len(items))) < MAX_DELETED:
                 batch[place], item = item, batch[place]  # reservoir sampling: each is equally likely to be in the batch
             item.forget_row()
     except Exception as error:

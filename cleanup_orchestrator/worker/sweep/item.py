@@ -26,7 +26,7 @@ QUEUED = Verdict(Reason.QUEUED, "it is queued")
 FAILURES = 2
 
 #: Records of one step at most. Of a long list most resources are gone soon; those that stay get a record then.
-MOST_RECORDS = 1000
+MAX_RECORDS = 1000
 
 #: Seconds for which a resource may be in ``deleting``, by default; see ``[worker] deleting_patience``.
 PATIENCE = 4 * 3600.0
@@ -222,4 +222,4 @@ class Accepted:
                 kept.append(record)
             elif one.id in self._history.deleting or one.reason is not Reason.DELETING:
                 new.append(record)
-        return tuple([*kept, *new][:MOST_RECORDS])
+        return tuple([*kept, *new][:MAX_RECORDS])

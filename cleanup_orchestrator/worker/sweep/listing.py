@@ -21,10 +21,10 @@ from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.item import Item, State, remedy_of
 
 #: Rows of one listing, of any owner, after which it counts as endless.
-MOST_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 
 #: Repeated rows that are always accepted: pages shift while the list changes.
-MOST_REPEATED = 1000
+MAX_REPEATED = 1000
 
 #: Reasons that say only that a resource is there. Any other reason says more.
 _MERELY_THERE = frozenset({Reason.PRESENT, Reason.QUEUED})
@@ -79,11 +79,11 @@ class Listing:
             self.absent = True
             return
         for number, resource in enumerate(list_available(type_, context.connection, context.project, begun_again)):
-            if number >= MOST_ROWS:
-                raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MOST_ROWS} rows")
+            if number >= MAX_ROWS:
+                raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MAX_ROWS} rows")
             if resource.id in seen:  # a page repeated while the list was changing
                 repeated += 1
-                if repeated > MOST_REPEATED + len(seen):
+                if repeated > MAX_REPEATED + len(seen):
                     raise BadAnswer(f"the list of {type_.name} has no end: it returns the same rows again and again")
                 continue
             if len(seen) < most:
@@ -219,7 +219,7 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
         found=listing.deletable + listing.blocked,
         kept=listing.kept,
         in_use_unplanned=listing.in_use_unplanned,
-        facts={"others_ignored": listing.foreign} if listing.foreign else {},
+        others_ignored=listing.foreign,
         absent=listing.absent,
     )
     return with_leftovers(result, left)

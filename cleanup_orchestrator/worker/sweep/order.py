@@ -12,16 +12,16 @@ from typing import TypeAlias
 from cleanup_orchestrator.core import references
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
-from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Resource, Verdict, blocker
+from cleanup_orchestrator.plugins.base import MAX_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.item import Item, State
 
 #: Leftovers of one type that are read, and leftovers of one result that are looked at, at most.
 MOST_IN_CYCLES = 200
 #: Types whose leftovers are read at most.
-MOST_TYPES = 8
+MAX_TYPES = 8
 #: Members of a cycle that a message names at most.
-MOST_NAMED = 10
+MAX_NAMED = 10
 
 #: The type's full name and the id.
 _Node: TypeAlias = tuple[str, str]
@@ -124,7 +124,7 @@ def with_cycle_members(
         members = sorted(order.cycles.get(one.id, frozenset()) & names.keys())
         if members and one.id in refused and one.reason not in (Reason.DELETING, Reason.STUCK):
             known = {(b.get("type"), b.get("id")) for b in one.blocked_by}
-            more = [_blocker(context, id_, names[id_]) for id_ in members[:MOST_BLOCKERS]]
+            more = [_blocker(context, id_, names[id_]) for id_ in members[:MAX_BLOCKERS]]
             added = (b for b in more if (b["type"], b["id"]) not in known)
             one = dataclasses.replace(one, blocked_by=(*one.blocked_by, *added))
         found.append(one)
@@ -152,7 +152,7 @@ def with_cycles(
     ways: dict[_Node, tuple[_Node, ...]] = {}
     names: dict[_Node, str] = {}
     pending, read = [name], set[str]()
-    while pending and len(read) < MOST_TYPES:
+    while pending and len(read) < MAX_TYPES:
         type_ = pending.pop(0)
         if type_ in read:
             continue
@@ -182,6 +182,6 @@ def _text(members: Sequence[_Node], names: Mapping[_Node, str]) -> str:
     """Return the sentence about a cycle; the types are named if there are several."""
     several = len({type_ for type_, _id in members}) > 1
     titles = [f"{node[0]} {names[node] or node[1]}" if several else names[node] or node[1] for node in members]
-    more = f"... ({len(titles) - MOST_NAMED} more)"
-    shown = titles if len(titles) <= MOST_NAMED else [*titles[:MOST_NAMED], more]
+    more = f"... ({len(titles) - MAX_NAMED} more)"
+    shown = titles if len(titles) <= MAX_NAMED else [*titles[:MAX_NAMED], more]
     return f"it is part of a cycle: {' -> '.join((*shown, titles[0]))}; remove one of these references"

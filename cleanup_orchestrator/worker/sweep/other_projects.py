@@ -24,9 +24,9 @@ LOG = log.getLogger(__name__)
 #: Seconds for which a name is used again. A project may be renamed; its domain never changes.
 KEPT = 600.0
 #: Projects that one result reads from Keystone at most. Next to the lists of a sweep, these calls are few.
-MOST_READ = 50
+MAX_READ = 50
 #: Projects that are kept at most. When there are more, all are read again.
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 
 
 class OtherProjects:
@@ -57,7 +57,7 @@ class OtherProjects:
         with self._lock:
             kept = {id_: self._known[id_] for id_ in project_ids if id_ in self._known}
         found = {id_: said for id_, (until, said) in kept.items() if now < until}
-        missing = [id_ for id_ in project_ids if id_ not in found][:MOST_READ]
+        missing = [id_ for id_ in project_ids if id_ not in found][:MAX_READ]
         read: dict[str, Mapping[str, str]] = {}
         try:
             keystone = projects() if missing else None
@@ -67,7 +67,7 @@ class OtherProjects:
         except Exception as error:  # the result is worth more than the names
             LOG.debug("the names of other projects could not be read: %s: %s", type(error).__name__, error)
         with self._lock:
-            if len(self._known) + len(read) > MOST_KEPT:
+            if len(self._known) + len(read) > MAX_KEPT:
                 self._known.clear()
             self._known.update({id_: (now + KEPT, said) for id_, said in read.items()})
         return found | read

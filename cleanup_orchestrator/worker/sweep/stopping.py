@@ -47,7 +47,7 @@ def halt(context: SweepContext, record: Record) -> StepResult:
                     item.leave(Verdict(failure.reason, failure.message))
         running = _running(context, exclusions, items)
     except Exception as error:
-        return dataclasses.replace(unknown(error), facts={"stopped": stopped})
+        return dataclasses.replace(unknown(error), stopped=tuple(stopped))
     for item in running:
         if item.state is State.NEW:
             item.leave(Verdict(Reason.IN_USE, "it is in transition, and may run afterwards"))
@@ -58,7 +58,7 @@ def halt(context: SweepContext, record: Record) -> StepResult:
         str(min(item.verdict.reason for item in running)) if running else "",
         f"not stopped yet: {'; '.join([*said, *more])}" if running else "",
         found=len(items),
-        facts={"stopped": stopped},
+        stopped=tuple(stopped),
     )
 
 

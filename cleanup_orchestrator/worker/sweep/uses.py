@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
 from cleanup_orchestrator.plugins import endings
 from cleanup_orchestrator.plugins.base import (
-    MOST_BLOCKERS,
+    MAX_BLOCKERS,
     FindsUses,
     NeededBy,
     OneByOne,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 #: Leftovers of one type that a rule is asked about at most: it may make a call for each.
-MOST_NEEDING = 200
+MAX_NEEDING = 200
 
 #: The reasons of verdicts that other projects, or the operator, decide. A plan names only these: what the project's own
 #: resources use is deleted before.
@@ -91,7 +91,7 @@ def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
     if not decided or verdict.reason is not Reason.FOREIGN:
         return False
     users = {(user.get("type", ""), user.get("id", "")) for user in verdict.blocked_by}
-    return 0 < len(verdict.blocked_by) < MOST_BLOCKERS and users <= decided
+    return 0 < len(verdict.blocked_by) < MAX_BLOCKERS and users <= decided
 
 
 def _unread(context: SweepContext, use: Use | None, error: Exception) -> Verdict:

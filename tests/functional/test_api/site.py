@@ -95,9 +95,9 @@ class Site:
         self.conf([f"--config-file={path}"], project="cleanup-orchestrator")
         self.store = store or storage.Store.from_conf(self.conf)
         self.bus = Bus()
-        self.coverage = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
+        self.catalog = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
         self.app = contract.Checked(
-            app.build(self.conf, self.store, connections.Clouds(self.conf), self.coverage, self.bus)
+            app.build(self.conf, self.store, connections.Clouds(self.conf), self.catalog, self.bus)
         )
 
     def close(self):

@@ -72,7 +72,7 @@ def test_a_deletion_is_of_the_admin_who_retried_it_and_so_is_what_is_below(site)
 # ------------------------------------------------------------------------------- what an admin requests as a second one
 def requests(site, id_):
     """Return who requested, retried or forced a deletion, by its journal."""
-    return [row.event.actor for row in site.store.events(id_, 100) if row.event.type in approvals.ASKED]
+    return [row.event.actor for row in site.store.events(id_, 100) if row.event.type in approvals.REQUEST_EVENTS]
 
 
 @pytest.mark.parametrize("fields", [{}, {"mode": "cascade"}, {"dry_run": True}])

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.core.facts import Surveyed
+from cleanup_orchestrator.core.findings import Surveyed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.store import NotFound, Page

@@ -28,7 +28,7 @@ class Access(Watch):
         return thread.saw.get("by", "") if thread is not None else ""
 
     def told(self, deletion_id: str, type_: str) -> None:
-        if type_ in approvals.ASKED and self._by not in ("", MANAGER):
+        if type_ in approvals.REQUEST_EVENTS and self._by not in ("", MANAGER):
             self._of_admins.add(deletion_id)
 
     def moved(self, deletion_id: str, before: str, after: Status) -> None:

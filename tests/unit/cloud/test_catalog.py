@@ -27,7 +27,7 @@ def test_the_status_of_a_catalog_entry(entry, waivers, answered_by, why):
     conf = cfg.ConfigOpts()
     conf.register_opts(catalog.OPTS["catalog"], group="catalog")
     conf([])
-    answer = ServiceCatalog(conf, {"network": ("port",), "identity": ("trust",)}).answer(Entry(*entry, "x"), waivers)
+    answer = ServiceCatalog(conf, {"network": ("port",), "identity": ("trust",)}).status(Entry(*entry, "x"), waivers)
     assert answer.answered_by == answered_by, why
     assert (answer.waiver in waivers) is (answered_by == "waived")
 

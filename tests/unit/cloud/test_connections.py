@@ -74,7 +74,7 @@ def test_version_documents_are_kept_for_all_sessions_until_they_are_old_or_dropp
     monkeypatch.setattr(connections, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
     clouds.forget("p")
     clouds.session(None, read_only)._discovery_cache["http://image"] = "a document"
-    limited = clouds.within(None)
+    limited = clouds.rate_limited(None)
     assert limited.session(None, read_only, alone=True)._discovery_cache == {"http://image": "a document"}
     now[0] = 301.0
     assert clouds.session(None, read_only)._discovery_cache == {}

@@ -12,7 +12,7 @@ from keystoneauth1.adapter import Adapter
 from cleanup_orchestrator.cloud import rate_limit_options, rate_limiter
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cloud.rate_limit_options import BadLimit
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.cloud.session import AGAIN, GuardedSession
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.rate_limits import Limits
@@ -37,7 +37,7 @@ def ledger(play):
 
 
 def make(ledger, holder="one", **values):
-    spending = Budget(configuration(**values), ledger)
+    spending = RateLimiter(configuration(**values), ledger)
     spending.holder = holder
     return spending
 
@@ -466,7 +466,7 @@ BREAKAGES = {
     "forgotten leases": (_forgotten_leases, 0),
     "calls under way forgotten": (_calls_under_way_forgotten, 2),
     "a lease shorter than a process relies on": (lambda patch: patch.setattr(rate_limits, "LEASE", 1.0), 0),
-    "no signs of life": (lambda patch: patch.setattr(rate_limiter.Budget, "keep", lambda _: None), 10),
+    "no signs of life": (lambda patch: patch.setattr(rate_limiter.RateLimiter, "start_renewing", lambda _: None), 10),
     "slots counted free twice": (_slots_counted_free_twice, 0),
     "more calls than slots": (_more_calls_than_slots, 0),
     "a pause not in the ledger": (_pause_not_in_the_ledger, 1),

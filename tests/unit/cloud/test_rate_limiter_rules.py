@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud import rate_limit_options, rate_limiter
-from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.rate_limiter import RateLimiter
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Lease, Limits, RateLimit, Request
 from cleanup_orchestrator.errors import RateLimited
@@ -65,7 +65,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(rate_limiter, "_Waiter", Waiter)
     monkeypatch.setattr(rate_limiter, "time", types.SimpleNamespace(monotonic=clock.monotonic))
-    monkeypatch.setattr(Budget, "keep", lambda _: None)
+    monkeypatch.setattr(RateLimiter, "start_renewing", lambda _: None)
     return clock
 
 
@@ -80,7 +80,7 @@ def made(ledger, **options):
     }
     for name, value in (values | options).items():
         conf.set_override(name, value, rate_limit_options.GROUP)
-    return Budget(conf, ledger)
+    return RateLimiter(conf, ledger)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def seen(name, remaining, deleted=0, **values):
     ],
 )
 def test_what_a_deletion_is_about(steps, number, why):
-    assert approvals.to_go(deletion(), steps) == number, why
+    assert approvals.affected_count(deletion(), steps) == number, why
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ class Cloud:
 def approve(world, needed=approvals.TOO_MANY_RESOURCES):
     """As the API does."""
     record = world.deletion
-    given = given_for(needed, approvals.to_go(record, world.steps.values()))
+    given = given_for(needed, approvals.affected_count(record, world.steps.values()))
     world.deletion = dataclasses.replace(record, approvals=(*record.approvals, given), wake_at=world.now)
 
 
@@ -342,7 +342,7 @@ def test_nothing_is_deleted_before_the_end_of_the_window_or_without_an_approval(
             assert not limit or len(cloud.deleted) <= word
             assert world.now - began >= days * DAY
         if conditions(world).get("approval", (False,))[0]:
-            number = approvals.to_go(world.deletion, world.steps.values())
+            number = approvals.affected_count(world.deletion, world.steps.values())
             assert number > word
             word = number
             approve(world)

@@ -453,7 +453,7 @@ def test_deciding_twice_on_the_same_facts_says_the_same(behaviour, moment, mode)
     assert first == decide.decide(world.deletion, steps, world.now, world.rules)
     # and applying it, then deciding with no time gone by, repeats no dispatch
     applied = actions.apply(world.deletion, steps, first, world.now)
-    if not applied.changed:
+    if not applied.decide_again:
         after = {**world.steps, **{s.id: s for s in applied.steps}}
         again = decide.decide(applied.deletion, tuple(after.values()), world.now, world.rules)
         assert not [a for a in again if isinstance(a, actions.Dispatch)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import ProjectReopened
+from cleanup_orchestrator.core.findings import ProjectReopened
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules

@@ -93,7 +93,7 @@ def test_what_refuses_does_not_stand_before_the_rest_for_ever(monkeypatch):
 
 
 def test_more_than_fit_into_memory_are_deleted_in_parts(monkeypatch):
-    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 10)
+    monkeypatch.setattr(sweep_deleting, "MAX_DELETED", 10)
     shelf = Shelf(25, monkeypatch, takes=0.0)
     results = [shelf.sweep() for _ in range(3)]
     assert [len(r.deleted) for r in results] == [10, 10, 5]
@@ -101,7 +101,7 @@ def test_more_than_fit_into_memory_are_deleted_in_parts(monkeypatch):
 
 
 def test_of_more_than_fit_a_later_attempt_takes_others(monkeypatch):
-    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 10)
+    monkeypatch.setattr(sweep_deleting, "MAX_DELETED", 10)
     shelf = Shelf(100, monkeypatch, takes=0.0)
     shelf.refuse = {str(n): HttpError(409) for n in range(10)}
     assert shelf.sweep().deleted == ()
@@ -150,7 +150,7 @@ def test_a_long_list_is_not_kept_in_memory_row_by_row(monkeypatch):
             yield Row(number)
             most.append(len(alive))
 
-    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 50)
+    monkeypatch.setattr(sweep_deleting, "MAX_DELETED", 50)
     type_ = ResourceType("thing", list=rows, delete=lambda *_: None, show=None, fresh="in memory")
     sweeps.delete(type_, None, US, parallel=1)
     sweeps.inventory(type_, None, US)

@@ -465,7 +465,7 @@ def test_what_is_found_again_keeps_what_was_said_of_it_and_what_is_new_is_not_ma
     found = StepResult(
         Outcome.LEFTOVERS, leftovers=(Leftover("a", "A", Reason.PRESENT), Leftover("b", "B", Reason.PRESENT))
     )
-    a, b = force.carried(found, {"a": known}).leftovers
+    a, b = force.keep_abandoned(found, {"a": known}).leftovers
     assert a == known
     assert b == found.leftovers[1]
 

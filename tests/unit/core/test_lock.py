@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core import actions, lock
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReopened, RemovalStopped
+from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReopened, RemovalStopped
 from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token

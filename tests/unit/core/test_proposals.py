@@ -167,7 +167,7 @@ def test_a_user_who_asked_for_a_deletion_does_not_approve_it():
 def after(applied):
     """Return the deletion and the one journal line."""
     [event] = applied.events
-    assert (event.actor, event.request_id, applied.casts, applied.changed) == ("u", "req-1", (), False)
+    assert (event.actor, event.request_id, applied.casts, applied.decide_again) == ("u", "req-1", (), False)
     return applied.deletion, event
 
 
@@ -277,7 +277,7 @@ def test_uses_alone_abandon_nothing():
 
 
 # ------------------------------------------------------------------------------------------------------------ journal
-@each_case("type_,ranked", [*((type_, True) for type_ in approvals.ASKED), ("deletion.cancelling", False)])
+@each_case("type_,ranked", [*((type_, True) for type_ in approvals.REQUEST_EVENTS), ("deletion.cancelling", False)])
 def test_a_request_for_a_deletion_has_the_rank_of_its_user(type_, ranked):
     lent = dataclasses.replace(ADMIN, trust_user_ids=("trustor", "u"))
     data = lent.event(type_, "x", {"a": 1}).data

@@ -7,7 +7,7 @@ import pytest
 
 from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import (
+from cleanup_orchestrator.core.findings import (
     ProjectGone,
     ProjectReclosed,
     ProjectReopened,

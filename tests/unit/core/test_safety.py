@@ -17,7 +17,7 @@ from cleanup_orchestrator.core import actions, lock, transitions
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.facts import ProjectLocked, ProjectReclosed, ProjectReopened
+from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
@@ -290,7 +290,7 @@ class Keystone:
             raise NoProjectToken("no role")
         return frozenset(f"name-{r}" for r in roles)
 
-    def seen_by(self, _made):
+    def observed_by(self, _made):
         return self
 
     def project_session(self, _project_id):
@@ -563,7 +563,7 @@ class Cloud:
             self.dns_is_dead = what == "die"
 
     # -- the worker's clouds
-    def seen_by(self, _made):
+    def observed_by(self, _made):
         return self
 
     def admin_session(self, guard=None):
@@ -620,7 +620,7 @@ class Cloud:
         self.deleted.add(resource.id)
 
     # -- the worker's coverage, over a catalog with two services
-    def asking(self, _protocol):
+    def with_protocol(self, _protocol):
         return self
 
     def answers(self, _identity, waivers):
@@ -746,7 +746,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
             registry=registry,
             protocol=NoProtocol(registry),
             others=OtherProjects(),
-            coverage=cloud,
+            catalog=cloud,
             driver=Revoke(),
             hold_options=HoldOptions(),
             protection=types.SimpleNamespace(why=lambda *_: None, listed=lambda *_: None),

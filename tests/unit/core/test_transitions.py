@@ -15,9 +15,9 @@ from cleanup_orchestrator.core.transitions import (
     By,
     IllegalMove,
     cancellable,
-    hurried,
     hurried_lately,
     move,
+    retries_in_place,
     retryable,
 )
 from tests.support.cases import each_case
@@ -89,7 +89,7 @@ def test_a_cancel_is_refused_past_the_point_of_no_return():
 def test_a_resting_or_live_deletion_can_be_retried(status):
     live = status in LIVE and status is not S.CANCELLING
     assert retryable(deletion(status=status)) == (status in RESTING or live)
-    assert hurried(deletion(status=status)) == live
+    assert retries_in_place(deletion(status=status)) == live
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,11 @@ def test_owners_are_told_when_deletes_can_begin(values, expected):
 
 
 def test_owners_are_told_which_project_and_who_asked_and_who_had_a_role(announcing_store, sent):
-    many = tuple(f"u{n}" for n in range(notifications.MOST_MEMBERS + 5))
+    many = tuple(f"u{n}" for n in range(notifications.MAX_MEMBERS + 5))
     create(announcing_store, project_name="sales", user_id="boss", user_name="Boss", member_ids=many)
     [(_, _, payload)] = received(announcing_store, sent, 1)
     assert (payload["project_name"], payload["user_id"], payload["user_name"]) == ("sales", "boss", "Boss")
-    assert payload["created_at"] and payload["member_ids"] == list(many[: notifications.MOST_MEMBERS])
+    assert payload["created_at"] and payload["member_ids"] == list(many[: notifications.MAX_MEMBERS])
 
 
 def test_the_manual_names_the_counters():

@@ -13,7 +13,7 @@ from cleanup_orchestrator.cmd.status import Checks
 from cleanup_orchestrator.plugins import conformance, registry
 from cleanup_orchestrator.plugins.conformance import Answer
 from cleanup_orchestrator.plugins.contract import CONTRACT_VERSION, SUPPORTED_VERSIONS
-from cleanup_orchestrator.service import Parts
+from cleanup_orchestrator.service import Components
 
 OLD = CONTRACT_VERSION  #: the version that the old plugin states
 NEW = CONTRACT_VERSION + 1
@@ -128,7 +128,7 @@ def test_the_upgrade_check_says_the_same(old_plugin, versions, code, text):
 
 def test_a_process_logs_one_warning_for_each_deprecated_plugin(old_plugin, caplog):
     with caplog.at_level(logging.WARNING):
-        parts = Parts.__new__(Parts)  # neither a database nor a bus
+        parts = Components.__new__(Components)  # neither a database nor a bus
         parts.conf, parts.versions = cfg.ConfigOpts(), DEPRECATED
         assert parts.registry is parts.registry
     assert len(of_functions(record.getMessage() for record in caplog.records)) == 1

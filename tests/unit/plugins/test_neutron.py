@@ -7,7 +7,7 @@ import pytest
 from cleanup_orchestrator.errors import UnreadUse
 from cleanup_orchestrator.plugins import network
 from cleanup_orchestrator.plugins import neutron as neutron_calls
-from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Refused, Resource
+from cleanup_orchestrator.plugins.base import MAX_BLOCKERS, Refused, Resource
 from tests.support.sweeps import foreseen
 from tests.unit.answers import Answers, project
 from tests.unit.plugins.test_foreseen import declared
@@ -114,14 +114,14 @@ def test_without_neutrons_ports_it_is_not_known_what_blocks(name):
 @pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
 def test_nova_is_asked_about_no_more_ports_than_a_verdict_names(name):
     """A network of an operator may have thousands of ports of others."""
-    ports = [port(f"x{n}", THEIRS, **SERVER) for n in range(MOST_BLOCKERS + 20)]
+    ports = [port(f"x{n}", THEIRS, **SERVER) for n in range(MAX_BLOCKERS + 20)]
     of_trove = port("db", "trove", name="trove-1", **SERVER)
     rows = [of_trove, port("mine", OURS, **SERVER), *ports, of_trove]
     cloud = neutron(ports=rows, subnets=[], security_group_rules=[])
     verdict = foreseen(declared(network, name), cloud, PROJECT, Resource("1", "", OURS, {"id": "1", "network_id": "1"}))
-    assert [b["id"] for b in verdict.blocked_by] == [row["id"] for row in ports[:MOST_BLOCKERS]]
+    assert [b["id"] for b in verdict.blocked_by] == [row["id"] for row in ports[:MAX_BLOCKERS]]
     assert "(20 more)" in verdict.message
-    assert len(cloud.compute.asked) == MOST_BLOCKERS
+    assert len(cloud.compute.asked) == MAX_BLOCKERS
 
 
 def test_nova_is_asked_about_no_port_of_the_project():

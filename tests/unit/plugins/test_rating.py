@@ -26,7 +26,7 @@ def scopes(status, body, versions=VERSIONS):
 def test_a_scope_is_kept_and_the_report_says_until_when_the_project_is_rated():
     answer = scopes(200, {"results": [scope(), scope(collector="prometheus"), scope(scope_id="q")]})
     found = sweeps.inventory(SCOPE, answer, project(), each_kept=True)
-    assert (found.outcome, found.kept, found.facts) == (Outcome.CLEAR, 2, {"others_ignored": 1})
+    assert (found.outcome, found.kept, found.others_ignored) == (Outcome.CLEAR, 2, 1)
     assert [left.id for left in found.kept_resources] == [
         "p/project_id/keystone/gnocchi", "p/project_id/keystone/prometheus",
     ]  # fmt: skip

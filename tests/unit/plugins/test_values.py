@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import GIB, ResourceType
-from cleanup_orchestrator.plugins.values import MOST_BYTES
+from cleanup_orchestrator.plugins.values import MAX_BYTES
 
 #: By type: no other type declares a size.
 SIZES = {
@@ -41,8 +41,8 @@ def test_the_types_whose_list_shows_a_size_declare_it():
         (1.9, 1, 1),
         ("10", GIB, 10 * GIB),
         (decimal.Decimal("2.5"), 2, 5),
-        (MOST_BYTES, 1, MOST_BYTES),
-        (MOST_BYTES + 1, 1, None),
+        (MAX_BYTES, 1, MAX_BYTES),
+        (MAX_BYTES + 1, 1, None),
         (2**33, GIB, None),
         (10**30, GIB, None),
         (1e308, GIB, None),

@@ -31,7 +31,7 @@ class Cloud:
         self.refused, self.did, self.users = refused, [], self
 
     # -- as clouds
-    def seen_by(self, _made):
+    def observed_by(self, _made):
         return self
 
     def user_id(self):

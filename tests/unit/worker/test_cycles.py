@@ -29,7 +29,7 @@ def test_a_long_way_through_many_types_is_not_read_to_its_end():
 
     result = StepResult(Outcome.LEFTOVERS, leftovers=(blocked(0),))
     assert order.with_cycles(result, "a.t0", "p", leftovers_of) == result
-    assert len(read) == order.MOST_TYPES - 1
+    assert len(read) == order.MAX_TYPES - 1
 
 
 US = ProjectDefinition("us", "Us", "default", "R1")

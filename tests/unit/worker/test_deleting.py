@@ -72,7 +72,7 @@ def test_all_resources_of_the_project_and_none_of_others_are_deleted():
     assert result.outcome is Outcome.CLEAR
     assert result.deleted == (("1", "n-1"), ("2", "n-2"))
     assert shelf.rows.keys() == {"3"}
-    assert result.facts == {"others_ignored": 1}
+    assert result.others_ignored == 1
 
 
 def test_an_object_whose_owner_changed_after_the_listing_is_not_deleted():
@@ -358,7 +358,7 @@ def stuck(number):
 
 def test_of_many_that_are_stuck_each_has_one_line(monkeypatch):
     """A sweep tries a part of them, in another order each time."""
-    monkeypatch.setattr(deleting, "MOST_DELETED", 10)
+    monkeypatch.setattr(deleting, "MAX_DELETED", 10)
     shelf = stuck(30)
     journal = Journal(shelf.type())
     for _ in range(40):
@@ -462,7 +462,7 @@ def test_what_is_not_tried_has_its_size(values, reason):
 
 
 def test_a_size_that_changed_between_the_two_lists_is_the_later_one(monkeypatch):
-    monkeypatch.setattr("cleanup_orchestrator.worker.sweep.deleting.MOST_DELETED", 1)
+    monkeypatch.setattr("cleanup_orchestrator.worker.sweep.deleting.MAX_DELETED", 1)
     shelf = Shelf(row("1"), row("2", size=1))
     delete = shelf.delete
 
@@ -514,7 +514,7 @@ def peak(call, **values):
 
 @pytest.mark.parametrize("call", [sweeps.inventory, sweeps.delete], ids=["inventory", "delete"])
 def test_a_long_list_takes_little_memory(call, monkeypatch):
-    monkeypatch.setattr(deleting, "MOST_DELETED", 10)
+    monkeypatch.setattr(deleting, "MAX_DELETED", 10)
     result, taken = peak(call)
     assert (result.outcome, len(result.leftovers)) == (Outcome.LEFTOVERS, NUMBER)
     assert taken < LIMIT

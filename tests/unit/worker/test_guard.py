@@ -81,7 +81,7 @@ class Clouds:
     def __init__(self):
         self.guards = []
 
-    def seen_by(self, _made):
+    def observed_by(self, _made):
         return self
 
     def admin_session(self, guard=read_only):

@@ -95,7 +95,7 @@ def test_a_first_delete_of_many_is_not_on_record():
 
 
 def test_there_are_no_more_records_than_a_step_may_have(monkeypatch):
-    monkeypatch.setattr(item, "MOST_RECORDS", 7)
+    monkeypatch.setattr(item, "MAX_RECORDS", 7)
     shelf = Failing(*(row(str(n)) for n in range(50)))
     second = sweep(shelf.type(), sweep(shelf.type()))
     assert len(second.deletes) == 7

@@ -111,7 +111,7 @@ def test_what_is_not_to_be_deleted_fills_no_list(values):
     found = sweeps.inventory(type_, None, US, most_listed=MOST, each_kept=True)
     assert ([one.id for one in found.leftovers], found.more) == (["mine"], False)
     assert len(found.kept_resources) <= MOST
-    assert (found.kept, found.facts.get("others_ignored", 0)) in ((100, 0), (0, 100))
+    assert (found.kept, found.others_ignored) in ((100, 0), (0, 100))
     result = run(type_, most_listed=MOST)
     assert (result.outcome, [id_ for id_, _ in result.deleted]) == (Outcome.CLEAR, ["mine"])
     assert run(type_, most_listed=MOST).outcome is Outcome.CLEAR
@@ -138,7 +138,7 @@ def test_what_is_protected_is_named_up_to_the_limit():
 
 
 def test_a_list_of_others_without_an_end_is_no_list(monkeypatch):
-    monkeypatch.setattr(sweep_listing, "MOST_ROWS", 1000)
+    monkeypatch.setattr(sweep_listing, "MAX_ROWS", 1000)
 
     def listing(_connection, _project):
         for number in range(2000):  # more than a test needs
@@ -149,7 +149,7 @@ def test_a_list_of_others_without_an_end_is_no_list(monkeypatch):
 
 
 def test_the_same_rows_for_ever_are_no_list(monkeypatch):
-    monkeypatch.setattr(sweep_listing, "MOST_REPEATED", 10)
+    monkeypatch.setattr(sweep_listing, "MAX_REPEATED", 10)
     shelf = shelf_of(MOST)
     endless = shelf.type(list=lambda *_: itertools.cycle([dict(one) for one in shelf.rows.values()]))
     found = sweeps.inventory(endless, None, US, most_listed=MOST)

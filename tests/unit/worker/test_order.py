@@ -148,7 +148,7 @@ def test_force_does_not_wait_for_what_is_being_deleted():
 
 @pytest.mark.parametrize("attempt", [1, 2, 5])
 def test_a_part_of_a_long_list_leaves_out_what_the_rest_refers_to(attempt, monkeypatch):
-    monkeypatch.setattr(deleting, "MOST_DELETED", 20)
+    monkeypatch.setattr(deleting, "MAX_DELETED", 20)
     strict = Strict(**{f"r{n}": [f"r{n + 1}"] if n % 4 < 3 else [] for n in range(100)})
     sweep = 0
     while strict.rows:
@@ -159,7 +159,7 @@ def test_a_part_of_a_long_list_leaves_out_what_the_rest_refers_to(attempt, monke
 
 
 def test_a_part_of_which_nothing_would_remain_is_tried(monkeypatch):
-    monkeypatch.setattr(deleting, "MOST_DELETED", 2)
+    monkeypatch.setattr(deleting, "MAX_DELETED", 2)
     strict = Strict(a=[], b=["a"], c=["b"])
     run(strict)
     assert sorted(strict.deletes) == ["a", "b"]

@@ -105,14 +105,14 @@ def test_an_id_without_a_project_is_kept_like_a_name(owner):
 
 
 def test_the_reads_of_one_result_are_limited(monkeypatch):
-    monkeypatch.setattr(other_projects, "MOST_READ", 3)
+    monkeypatch.setattr(other_projects, "MAX_READ", 3)
     keystone = Keystone(*"abcdef")
     found = OtherProjects().name_in(result(*"abcdef"), "us", lambda: keystone)
     assert [name is not None for _, name, _ in said(found)] == [True, True, True, False, False, False]
 
 
 def test_the_kept_names_are_limited(monkeypatch):
-    monkeypatch.setattr(other_projects, "MOST_KEPT", 2)
+    monkeypatch.setattr(other_projects, "MAX_KEPT", 2)
     others, keystone = OtherProjects(), Keystone(*"abc")
     for owner in ("a", "b", "c", "a"):
         assert said(others.name_in(result(owner), "us", lambda: keystone))[0][1] == f"name of {owner}"

@@ -48,7 +48,7 @@ def clock(monkeypatch):
 
 def saving(records, lease=60):
     conf = types.SimpleNamespace(worker=types.SimpleNamespace(lease=lease))
-    clouds = types.SimpleNamespace(seen_by=lambda _: None)
+    clouds = types.SimpleNamespace(observed_by=lambda _: None)
     owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
     step = Step("s", "d", StepKind.SWEEP, "R1", "network", "port", state=StepState.RUNNING, lease_until=T0)
     record = deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1))

@@ -50,10 +50,10 @@ class Clouds:
         self.made = lambda _: None
         self.forgotten = []
 
-    def within(self, _budget):
+    def rate_limited(self, _budget):
         return self
 
-    def seen_by(self, made):
+    def observed_by(self, made):
         seen = copy.copy(self)
         seen.made = made
         return seen
@@ -553,7 +553,7 @@ NONSENSE = {
 @pytest.mark.parametrize("purpose", [RoundPurpose.INVENTORY, RoundPurpose.DELETE])
 @pytest.mark.parametrize("answer", NONSENSE)
 def test_what_is_no_listing_is_unknown_and_never_empty(site, answer, purpose, monkeypatch):
-    monkeypatch.setattr(listing, "MOST_ROWS", 20_000)  # ten million take half a minute
+    monkeypatch.setattr(listing, "MAX_ROWS", 20_000)  # ten million take half a minute
     value, deleted = NONSENSE[answer], []
     site.set(most_listed=5000, step_timeout=60.0)
     site.with_hooks(list=value if callable(value) else lambda *_: value, delete=lambda *_: deleted.append(1))

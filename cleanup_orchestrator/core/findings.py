@@ -77,7 +77,7 @@ class RemovalStopped:
     """
 
 
-Fact = (
+Finding = (
     Surveyed
     | ProjectSeen
     | ProjectGone
