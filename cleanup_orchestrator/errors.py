@@ -211,7 +211,7 @@ def body(response: Any, *keys: str) -> Mapping[str, Any]:
 def keystone_says_not_found(response: Any) -> bool:
     """Return whether a 404 is Keystone's, and not that of a proxy without a backend.
 
-    A project that counts as gone is neither queried nor locked any more, so the answer must have Keystone's format.
+    A project that counts as gone is no longer queried nor locked, so the answer must have Keystone's format.
 
     :param response: a ``requests.Response``
     """
@@ -224,7 +224,7 @@ def keystone_says_not_found(response: Any) -> bool:
 
 
 def expect_keystones(error: Any) -> None:
-    """Check that a 404 is Keystone's, because the caller takes it for "there is no such thing any more".
+    """Check that a 404 is Keystone's, because the caller takes it as a proof that the thing is gone.
 
     :param error: a ``keystoneauth1.exceptions.NotFound``
     :raises BadAnswer: it is that of a proxy without a backend, so that nothing is known

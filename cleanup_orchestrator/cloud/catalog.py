@@ -220,7 +220,7 @@ class ServiceCatalog:
     ) -> CatalogEntryStatus:
         """Return how one entry is covered.
 
-        A service that ever answered over the protocol is not covered by a plugin any more: the protocol may have types
+        A service that ever answered over the protocol is no longer covered by a plugin: the protocol may have types
         that the plugin does not list.
 
         :param waivers: those in force; they take precedence over plugins, because they cover for plugins that fail

@@ -29,7 +29,7 @@ OPTS = {
             default=[],
             mutable=True,
             help="Service types that have a plugin and are asked over the protocol instead, if they speak it. Once a "
-            "service has answered over the protocol, its plugin is not used any more until the type is taken off this "
+            "service has answered over the protocol, its plugin is no longer used until the type is taken off this "
             "list. 'identity' cannot be on it.",
         ),
         cfg.ListOpt(

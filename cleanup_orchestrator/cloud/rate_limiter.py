@@ -38,7 +38,7 @@ _MARGIN = 1.0  #: seconds before the end of a lease from which its slots are not
 _CHECK = 5.0  #: seconds after which a waiting call checks that it is still wanted
 _RELOAD = 1.0  #: seconds after which the options are read again
 
-CheckWanted = Callable[[], None]  #: raises if the waiting call is not wanted any more
+CheckWanted = Callable[[], None]  #: raises if the waiting call is no longer wanted
 
 
 class Ledger(Protocol):

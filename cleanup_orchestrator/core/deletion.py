@@ -124,7 +124,7 @@ class RoundPurpose(StrEnum):
     NONE = ""
     INVENTORY = "inventory"  #: list only
     DELETE = "delete"  #: list, delete, list again
-    #: delete quotas and the like, right before the project is removed: it cannot be cancelled any more
+    #: delete quotas and the like, right before the project is removed: it can no longer be cancelled
     PROJECT_SETTINGS = "project_settings"
 
 

@@ -136,7 +136,7 @@ def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:
 
 
 def _satisfies(step: Step, round_: int, kept: bool) -> bool:
-    """Whether no step waits for this one any more."""
+    """Whether steps no longer wait for this one."""
     return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))
 
 

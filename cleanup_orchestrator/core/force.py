@@ -1,7 +1,7 @@
 """What force means for a deletion. Pure.
 
 An admin asks for force on a deletion that is under way and cannot complete. Force works in delete rounds. When nothing
-moves any more, it is used on the leftovers in the way that their type declares (``ResourceType.force``). What is left
+still moves, it is used on the leftovers in the way that their type declares (``ResourceType.force``). What is left
 after that is abandoned, by name. Nothing is skipped: each inventory lists abandoned resources like all others, and
 sends the deletion back if it finds anything else.
 """

@@ -102,7 +102,7 @@ def _heap(groups: Iterable[tuple[str, Iterable[Line]]]) -> list[_Key]:
 
 
 def _next(heap: list[_Key], waits: bool, number: int) -> None:
-    """Put the first one behind the others with as many places, or take it out if nothing of it waits any more."""
+    """Put the first one behind the others with as many places, or take it out if nothing of it still waits."""
     held, _turn, oldest, id_ = heap[0]
     if waits:
         heapq.heapreplace(heap, (held + 1, (datetime.datetime.max, number), oldest, id_))

@@ -176,7 +176,7 @@ class Round:
 
     @property
     def force_applies(self) -> bool:
-        """Whether force may be used in this round, once nothing moves any more.
+        """Whether force may be used in this round, once nothing still moves.
 
         It may not while a hold is in force.
         """

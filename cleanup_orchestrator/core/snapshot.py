@@ -50,7 +50,7 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
 def keeps_last_result(deletion: Deletion, step: Step) -> bool:
     """Whether a step keeps the result of its last scoped list.
 
-    Such a step is in no round any more, and no step waits for it.
+    Such a step is no longer in any round, and no step waits for it.
     """
     if deletion.closed_at is None or not step.token.scoped:
         return False

@@ -75,7 +75,7 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     never = round_.behind_out_of_reach if d.profile.insists else ()
     stays = all(round_.out_of_reach(s) or s.id in never for s in leftovers)
     if d.project_gone_at and stays and all(round_.out_of_reach(s) for s in unknown):
-        text = "another client deleted the project, and no token for it can be had any more: "
+        text = "another client deleted the project, and a token for it can no longer be had: "
         return plan.end(Status.LEFTOVERS, StatusReason.PROJECT_GONE, text + found)
     if d.profile.only_reports:
         return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, found)
@@ -147,7 +147,7 @@ def _give_back(view: Snapshot, plan: ActionPlan) -> Actions:
     if d.drained_at and not view.giving_back and not _surveyed_last(view, plan):
         return ()
     if lost := unmatched(d.selection, view.steps):
-        text = f"the catalog does not have {', '.join(lost)} any more, which the selection names: unknown"
+        text = f"the catalog no longer has {', '.join(lost)}, which the selection names: unknown"
         return plan.end(Status.LEFTOVERS, StatusReason.NOT_IN_CATALOG, text)
     return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
 
@@ -248,7 +248,7 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _last_scoped_lists(view: Snapshot) -> str:
-    """Name the types that cannot be listed any more once the project is disabled."""
+    """Name the types that can no longer be listed once the project is disabled."""
     d = view.deletion
     listed = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
     scoped = sorted({s.name for s in listed if s.token.scoped})
@@ -282,7 +282,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
         tried = remove.attempt >= (d.round - d.since_round) // 3
         return (Reprove(f"the project is not removed now: {remove.message}"),) if tried else ()
     if view.retries_exhausted(remove) or remove.reason in REMOVAL_REFUSED:
-        # A cancel is not possible any more, so the deletion itself has to give the project back.
+        # A cancel is no longer possible, so the deletion itself has to give the project back.
         return plan.fail(remove)
     return ()
 

@@ -414,13 +414,13 @@ def undo(
             return "enabled the project again"
         if change.type == PROJECT_FENCED:
             if projects.get_uncached(project_id).fence != change.data["fence"]:
-                return "the fence is not there any more, or is another deletion's"
+                return "the fence is no longer there, or is another deletion's"
             projects.set_fence(project_id, None)
             return "lifted the fence"
     except (ka_exceptions.NotFound, ProjectNotFound):
         if change.type == GRANT_REMOVED:
             return _not_given_back(project_id, change.data)
-        return f"nothing to undo any more: {describe(change)} on a project, user, group or role that is gone"
+        return f"there is no longer anything to undo: {describe(change)} on a project, user, group or role that is gone"
     raise CleanupError(f"a change of type {change.type} cannot be undone by this version")
 
 
@@ -451,4 +451,4 @@ def remove_janitor(projects: Projects, project_id: str, change: Change) -> str:
             projects.set_janitor(project_id, None)
     except (ka_exceptions.NotFound, ProjectNotFound):
         pass
-    return f"deleted the janitor, user {name}" if there else f"the janitor, user {name}, is not there any more"
+    return f"deleted the janitor, user {name}" if there else f"the janitor, user {name}, is no longer there"

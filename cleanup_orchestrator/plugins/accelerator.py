@@ -1,4 +1,4 @@
-"""Cyborg: accelerator requests that no server uses any more.
+"""Cyborg: accelerator requests that a server no longer uses.
 
 Nova makes the requests of a server, binds them to it, and deletes them with it. Only Nova may delete a bound request.
 So servers are deleted first. Here only requests are deleted that are bound to no server.
@@ -55,7 +55,7 @@ def _explain_bound(connection: Connection, project: ProjectDefinition, request: 
         return None
     return Verdict(
         Reason.IN_USE,
-        "it is bound to a server: only Nova may delete it, with the server. If there is no such server any more, an "
+        "it is bound to a server: only Nova may delete it, with the server. If the server is no longer there, an "
         "operator must delete it with a service token",
         (blocker("compute.server", server, project.id),),
     )

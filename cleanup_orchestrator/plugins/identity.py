@@ -286,7 +286,7 @@ OPTIONS = (
         "most_users",
         default=1000,
         min=0,
-        help="If a project was deleted without the orchestrator, Keystone does not show any more who its users were. "
+        help="If a project was deleted without the orchestrator, Keystone no longer shows who its users were. "
         "It lists application credentials and OAuth1 access tokens by user only. If the cloud has at most this number "
         "of users, the orchestrator asks about each of them, with three calls for each inventory. Otherwise these "
         "resources are unknown.",

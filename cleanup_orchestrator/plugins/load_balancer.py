@@ -85,7 +85,7 @@ def explain(connection: Connection, project: ProjectDefinition, balancer: Resour
     enabled = {str(each.get("name")) for each in _PROVIDERS.rows(connection, project)}
     if provider not in enabled:
         text = (
-            f"its provider {provider} is not enabled any more ({', '.join(sorted(enabled))} are): add it to "
+            f"its provider {provider} is no longer enabled ({', '.join(sorted(enabled))} are): add it to "
             "enabled_provider_drivers in the section [api_settings] of octavia.conf until it is deleted"
         )
         return Verdict(Reason.NOT_SUPPORTED, text)

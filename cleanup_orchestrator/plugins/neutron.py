@@ -104,7 +104,7 @@ def without_service_ports(connection: Connection, project: ProjectDefinition, po
     Before a network is deleted, such a port is deleted with the project's load balancer, share server or database. A
     user may give a port such a name: then a plan does not foresee that it blocks, and its network stays nevertheless.
 
-    A look-up in Nova is one call for each port. Once as many ports stay as a verdict names, Nova is not asked any more:
+    A look-up in Nova is one call for each port. Once as many ports stay as a verdict names, Nova is no longer asked:
     the number of the others may then contain ports of amphorae.
     """
     staying = 0
@@ -126,7 +126,7 @@ _MAKERS: tuple[tuple[re.Pattern[str], str, str, str, Mapping[str, str]], ...] = 
 def without_ports_that_go(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
     """Yield the ports that stay when the project is deleted, for a plan.
 
-    A service deletes its port with the resource that it was made for. If the project has no such resource any more, the
+    A service deletes its port with the resource that it was made for. If the project no longer has such a resource, the
     port has leaked: a cascade is refused because of it, and so a plan names it. Trove shows instances to their project
     alone, so its ports count as those of the project's instances.
     """

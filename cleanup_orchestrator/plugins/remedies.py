@@ -34,7 +34,7 @@ def state_remedies(see: str, call: str, who: str = "an admin") -> Mapping[Reason
     return {
         Reason.ERROR: f"{see}. Remove the cause: it is tried again automatically. If that does not help, {who} can "
         f"clear its state: {call}",
-        Reason.STUCK: f"{see}. If nothing works on it any more, {who} clears its state: {call}. {after}. The way past "
+        Reason.STUCK: f"{see}. If nothing still works on it, {who} clears its state: {call}. {after}. The way past "
         "it is force, which an admin requests",
         Reason.REFUSED: f"read the message of the service. If a stale state is the cause, {who} clears it: {call}. "
         f"{after}",

@@ -5,7 +5,7 @@ Hosts and floating IPs that can be reserved are the operator's.
 Blazar deletes a lease with its own user, and with a token for the trust of the user who created the lease. Keystone
 issues no such token while that user has no access to the project. Both drains take this access away. So a cascade
 cannot delete leases: they must be deleted before the project is drained. The trust is checked before each delete: an
-active lease whose delete fails in Blazar cannot be deleted any more, also when the trust is valid again.
+active lease whose delete fails in Blazar can no longer be deleted, also when the trust is valid again.
 
 At the end of a lease Blazar deletes the floating IPs that have the addresses of the lease, and does not compare their
 owner. Blazar lends an address to other projects at other times. So the delete of a lease that has not begun would
@@ -217,7 +217,7 @@ def _give_addresses_back(connection: Connection, project: ProjectDefinition, lea
 
 
 def _refuse_stuck(connection: Connection, project: ProjectDefinition, lease: Resource) -> None:
-    """Refuse a lease that Blazar cannot delete any more."""
+    """Refuse a lease that Blazar can no longer delete."""
     ends = [each for each in lease.data.get("events") or () if each["event_type"] == "end_lease"]
     status = lease.data.get("status")
     if status == "ERROR" and any(each["status"] == "IN_PROGRESS" for each in ends):
@@ -284,7 +284,7 @@ def _why_no_token(connection: Connection, project: ProjectDefinition, trust: Row
     assignments = Rest("identity", "/role_assignments", key="role_assignments", query=query)
     roles = {row["role"]["id"] for row in assignments.rows(connection, project)}
     missing = {role["id"] for role in trust["roles"]} - roles
-    return "the user does not have the roles on the project any more" if missing else ""
+    return "the user no longer has the roles on the project" if missing else ""
 
 
 def _needed_by_addresses(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:

@@ -64,7 +64,7 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-#: Timeouts for a database host that does not answer any more, by driver. Without them the kernel waits two hours.
+#: Timeouts for a database host that no longer answers, by driver. Without them the kernel waits two hours.
 _TIMEOUTS: dict[str, dict[str, int]] = {
     "psycopg": _LIBPQ,
     "psycopg2": _LIBPQ,

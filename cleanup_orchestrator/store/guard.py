@@ -29,7 +29,7 @@ from cleanup_orchestrator.store.liens import current_liens
 def claimed(c: Connection, step: Step) -> queries.Work | None:
     """Return the stored step with its deletion, if this claim is still the latest.
 
-    ``None``: the step is finished, given back or claimed again, or the deletion does not wait for it any more. The end
+    ``None``: the step is finished, given back or claimed again, or the deletion no longer waits for it. The end
     of the lease alone does not end a claim: the result of a late worker is true until another worker claims the step.
 
     :param step: as its worker has it, with the fencing token of the claim

@@ -225,8 +225,8 @@ class OrphanScans(Repository):
     def put_steps(self, holder: Step, wanted: Iterable[Step], not_covered: Sequence[Mapping[str, str]]) -> bool:
         """Record what the step that reads the catalog found.
 
-        That is the lists to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim does
-        not hold any more, nothing is saved.
+        That is the lists to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim no
+        longer holds, nothing is saved.
         """
         with self._database.begin() as c:
             if not _hold_claim(c, holder):
@@ -244,7 +244,7 @@ class OrphanScans(Repository):
     def note_orphans(self, step: Step, found: Sequence[Orphan]) -> bool:
         """Note resources that the first read has seen, each once.
 
-        ``False``: the claim does not hold any more.
+        ``False``: the claim no longer holds.
         """
         with self._database.begin() as c:
             if not _hold_claim(c, step):

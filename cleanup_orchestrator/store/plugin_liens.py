@@ -81,7 +81,7 @@ def end_liens_of(
     """
     ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in steps]
     liens = [lien for lien in ended if lien is not None]
-    text = "it was about this deletion, which is not under way any more"
+    text = "it was about this deletion, which is no longer under way"
     events = [Event(EventType.LIEN_ENDED, f"{text}: {lien}", actor, lien.to_dict()) for lien in liens]
     write_journal(c, deletion.id, now, events)
     return liens

@@ -52,7 +52,7 @@ _UPDATE_WAITING = t.deletions.update().where(guard.WAITS_FOR).values(version=t.d
 
 
 class _ClaimLost(Exception):
-    """The claim of a step does not hold any more."""
+    """The claim of a step no longer holds."""
 
 
 class Steps(Repository):
@@ -146,7 +146,7 @@ class Steps(Repository):
 
     @retry_transient
     def renew(self, step: Step, lease: float) -> bool:
-        """Extend the lease of a claimed step. ``False``: the claim does not hold any more."""
+        """Extend the lease of a claimed step. ``False``: the claim no longer holds."""
         with self._database.begin() as c:
             if (now := guard.held(c, step)) is None:
                 return False
@@ -181,7 +181,7 @@ class Steps(Repository):
         """Save the result of a claimed step.
 
         With it are saved its leftovers, its journal lines, the facts that it learned, and the lien that it raises or
-        ends. ``False``: the claim does not hold any more, nothing is saved.
+        ends. ``False``: the claim no longer holds, nothing is saved.
 
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
         """
@@ -202,7 +202,7 @@ class Steps(Repository):
     ) -> Sequence[Lien]:
         """Save a result; return the liens that changed with it.
 
-        :raises _ClaimLost: the claim does not hold any more; the transaction is rolled back
+        :raises _ClaimLost: the claim no longer holds; the transaction is rolled back
         """
         with self._database.begin() as c:
             if (found := guard.claimed(c, step)) is None:
@@ -230,7 +230,7 @@ class Steps(Repository):
     def _finish_scan(self, step: Step, result: StepResult) -> None:
         """Save the result of a step of an orphan scan, with the counts of the orphans on record.
 
-        :raises _ClaimLost: the claim does not hold any more; the transaction is rolled back
+        :raises _ClaimLost: the claim no longer holds; the transaction is rolled back
         """
         with self._database.begin() as c:
             # The scan first, as in a decision. Its new version makes an engine that decided on older steps read again.
@@ -246,17 +246,17 @@ class Steps(Repository):
     def put(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
         """Replace the sweep steps of a deletion by those that its survey found.
 
-        Steps that exist keep their results. Steps that are not wanted any more are deleted, with one exception: those
+        Steps that exist keep their results. Steps that are no longer wanted are deleted, with one exception: those
         whose service or region disappeared from the catalog after the deletion began. Their resources still exist and
         can only not be seen; the steps stay and report that they cannot answer. ``UNSUPPORTED`` steps are marked
         unknown for the survey's round.
 
-        A waived step has no result; an earlier result does not hold any more. Its leftovers stay on record, because
+        A waived step has no result; an earlier result no longer holds. Its leftovers stay on record, because
         after the project is gone they are all that is known. When the waiver has ended, the step begins again.
 
         :param holder: the survey step, as its worker claimed it
         :param catalog: (region, service) of each catalog entry that the survey found, whatever supports it
-        :returns: ``False``: the claim of the survey step does not hold any more, nothing is saved
+        :returns: ``False``: the claim of the survey step no longer holds, nothing is saved
         """
         with self._database.begin() as c:
             queries.lock_deletion(c, holder.owner_id)
@@ -336,7 +336,7 @@ def _survey_result(holder: Step, step: Step, old: Step | None, now: datetime.dat
 
 
 def _unwanted(known: Iterable[Step], beginning: bool, catalog: Collection[tuple[str, str]]) -> Iterable[Step]:
-    """Return the steps that a survey deletes, of those that it does not want any more.
+    """Return the steps that a survey deletes, of those that it no longer wants.
 
     :param beginning: the deletion has only just been accepted
     """
@@ -357,7 +357,7 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
         if step.kind is not StepKind.HALT:
             names.append(f"{step.name}@{step.region}")
     if names:
-        text = f"need not be asked any more: {', '.join(sorted(names))}"
+        text = f"need no longer be asked: {', '.join(sorted(names))}"
         write_journal(c, holder.owner_id, now, [Event(EventType.SURVEY_DROPPED, text, holder.worker)])
 
 

@@ -49,7 +49,7 @@ class WriteGuard:
     ) -> None:
         """Create the guard of one claimed step.
 
-        :param withheld: returns why the task writes nothing any more; empty: it may write
+        :param withheld: returns why the task may no longer write; empty: it may write
         :param made: called with each session that the guard itself uses
         """
         self._worker, self._deletion, self._step = worker, deletion, step
@@ -59,7 +59,7 @@ class WriteGuard:
     def __call__(self, method: str, url: str) -> None:
         """Return if the write call may be made.
 
-        :raises Stopped: the task has to stop: it was given up, its worker ends, or it does not hold the step any more
+        :raises Stopped: the task has to stop: it was given up, its worker ends, or it no longer holds the step
         :raises OnHold: a lien, the brake or the maintenance windows hold the deletion
         :raises WriteRefused: the deletion is a dry run
         :raises ProjectProtected: the project is on the never-delete list

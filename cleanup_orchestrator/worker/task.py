@@ -52,7 +52,7 @@ class StepTask:
         self.sessions: list[GuardedSession] = []  #: every session that was made for the task
         self.began = time.monotonic()
         self.over = threading.Event()  #: set when the thread has ended
-        self.stopping = False  #: the process ends: the task writes nothing any more and is done again elsewhere
+        self.stopping = False  #: the process ends: the task no longer writes anything and is done again elsewhere
         self.error: BaseException | None = None  #: what kept its thread from saving the result
         self._hung = hung
         self._given_up = ""
@@ -93,7 +93,7 @@ class StepTask:
         return any(session.writing for session in tuple(self.sessions))
 
     def withheld(self) -> str:
-        """Return why no write call is made any more; empty: write calls may be made."""
+        """Return why write calls are no longer made; empty: write calls may be made."""
         if self._given_up:
             return self._given_up
         if self.stopping:
@@ -212,7 +212,7 @@ class StepTask:
 
     # -- its result
     def save(self, result: StepResult) -> None:
-        """Save the result, unless the worker does not hold the step any more."""
+        """Save the result, if the worker still holds the step."""
         if self._given_up:
             return
         if result.reason in (Reason.UNREACHABLE, Reason.NO_ENDPOINT):

@@ -295,7 +295,7 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         owner = "not shown: the service lists only the resources of the token's project"
     token = _TOKENS.get(type_.token, "scoped into the project")
     if type_.for_missing_project(gone=True).token is not type_.token:
-        token += "; of the orchestrator's own project if Keystone does not know the project any more"
+        token += "; of the orchestrator's own project if Keystone no longer knows the project"
     if type_.unreadable is not None:
         token += ", or if a name in the project's token is not Latin-1 and the service fails to read it"
     fields = [

@@ -236,7 +236,7 @@ def test_a_caller_without_the_admin_role_never_sees_an_empty_project(case, proje
     assert seen and {name: (found.outcome, found.reason) for name, found in seen.items()} == refused
     for careless in case.believed:
         believed = case.found_by(own_sweeper, target, careless, neighbour.connection)
-        assert believed.outcome is Outcome.CLEAR, f"{careless.name}: the check is not needed any more"
+        assert believed.outcome is Outcome.CLEAR, f"{careless.name}: the check is no longer needed"
 
 
 def test_a_token_of_the_system_never_shows_an_empty_project(case, projects, own_sweeper):

@@ -84,7 +84,7 @@ class Job(demo.Demo):
 
 
 def settled(cloud: Cloud, seconds: float = 300) -> rows.Rows:
-    """Return all rows once they do not change any more: services may still work on the last requests."""
+    """Return all rows once they no longer change: services may still work on the last requests."""
     deadline = time.monotonic() + seconds
     last = rows.read(cloud)
     while True:

@@ -285,7 +285,7 @@ class Watch:
         """Wait until a request has been answered that was sent after `since`: a busy machine takes its time."""
         deadline = since + 60
         while not self.answers or self.answers[-1][0] < since:
-            assert time.monotonic() < deadline, "Keystone does not answer any more"
+            assert time.monotonic() < deadline, "Keystone no longer answers"
             time.sleep(0.05)
 
     def last_other(self, status: int, since: float) -> float:
@@ -469,7 +469,7 @@ def test_a_fence_of_another_deletion_is_left_alone(shared, project, tmp_path):
         Fence().drain(orchestrator.ground)
     assert [change.type for change in orchestrator.changes] == [base.GRANT_ADDED]
     orchestrator._record_intent(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
-    assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
+    assert "the fence is no longer there, or is another deletion's" in orchestrator.undo()
     assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, f'"{ANOTHER}"')]
 
 
@@ -536,7 +536,7 @@ def test_a_wrong_user_in_keystone_s_configuration_is_named_as_such(cloud_venv, t
         with pytest.raises(base.NotHeld, match="user_id"):
             Fence().drain(orchestrator.ground)
         assert rows(made, project_id) == [], "Keystone lets no other user set a fence"
-        assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
+        assert "the fence is no longer there, or is another deletion's" in orchestrator.undo()
 
 
 def test_keystone_does_not_start_without_knowing_the_orchestrator(cloud_venv, tmp_path_factory):

@@ -60,7 +60,7 @@ class Member:
             requests.post(self.url(path), json=body, headers=self.headers, timeout=60)
             for path, body in (("/v2/images", image), ("/v2.0/subnetpools", pool))
         ]
-        assert [a.status_code for a in answers] == [201, 201], "the services do not take it any more: nothing is shown"
+        assert [a.status_code for a in answers] == [201, 201], "the services no longer take it: nothing is shown"
         return answers[0].json()["id"], answers[1].json()["subnetpool"]["id"]
 
 

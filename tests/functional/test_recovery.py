@@ -129,7 +129,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         started = [i for what, i in networks.log if what == "start"]
         assert sorted(started) == sorted(r.id for r in mine if r not in running[1:3])
         said = [event.message for event in journal(made, id_, "drain.undone")]
-        assert any("not stopped any more" in text for text in said) and any("is gone" in text for text in said)
+        assert any("no longer stopped" in text for text in said) and any("is gone" in text for text in said)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ MUTATIONS = (
         PAGES,
     ),
     Mutation(
-        "A page acts on a deletion whose state does not allow it any more",
+        "A page acts on a deletion whose state no longer allows it",
         f"{PANELS}deletions/actions.py",
         "        if not self.possible():\n",
         "        if False:\n",

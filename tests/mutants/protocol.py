@@ -155,7 +155,7 @@ MUTATIONS = (
         ASKING,
     ),
     Mutation(
-        "A service that does not know the protocol any more counts as one that never did",
+        "A service that no longer knows the protocol counts as one that never did",
         DISCOVERY,
         "elif row.spoken is Spoken.ABSENT and spoke:",
         "elif False:",

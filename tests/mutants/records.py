@@ -275,7 +275,7 @@ MUTATIONS = (
         tests("store/plugin_liens store/guard"),
     ),
     Mutation(
-        "A service that has left the catalog is not asked about any more",
+        "A service that has left the catalog is no longer asked about",
         STEPS,
         "if not (begun and out_of_sight) and not step.abandoned:",
         "if not step.abandoned:",

@@ -39,7 +39,7 @@ MUTATIONS = (
         tests("core/verifying core/empty"),
     ),
     Mutation(
-        "A project is emptied although a selected type is not listed any more",
+        "A project is emptied although a selected type is no longer listed",
         VERIFYING,
         "if lost := unmatched(d.selection, view.steps):",
         "if lost := ():",

@@ -131,7 +131,7 @@ MUTATIONS = (
         tests("worker/release drain/fence"),
     ),
     Mutation(
-        "A worker that does not hold the step any more goes on undoing",
+        "A worker that no longer holds the step goes on undoing",
         RELEASE,
         "    if not context.store.undone(context.step, change, event):\n        raise Stopped(",
         "    if not context.store.undone(context.step, change, event) and not change:\n        raise Stopped(",

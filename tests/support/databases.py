@@ -86,7 +86,7 @@ def _new_name() -> str:
 
 
 def _left_behind(name: str) -> bool:
-    """Whether the process that made this database does not live any more."""
+    """Whether the process that made this database is dead."""
     found = _NAME.fullmatch(name)
     return found is not None and not Path(f"/proc/{found[1]}").exists()
 

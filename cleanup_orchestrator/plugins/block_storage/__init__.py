@@ -1,6 +1,6 @@
 """Cinder: volumes, snapshots, backups, groups, and what blocks their delete.
 
-Cinder refuses a delete by state. If no operation is behind a state any more, the state is reset and the resource is
+Cinder refuses a delete by state. If an operation is no longer behind a state, the state is reset and the resource is
 deleted. A busy resource is waited for, until it has not changed for ``reset_after``. Outside of a deletion under force,
 nothing is force-deleted. Nothing is deleted in cascade: with an admin's token a cascade silently deletes snapshots of
 other projects.

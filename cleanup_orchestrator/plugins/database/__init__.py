@@ -6,7 +6,7 @@ with the instance.
 Trove sends the token of a request to the guest agent in the server of an instance: when the instance or its cluster is
 deleted, and also when the instance is shown. So an instance is never shown here, but looked up in the list. Instances
 and clusters are deleted with the janitor's token. If the project is gone, there is no such token: then an instance is
-deleted only if Nova does not know its server any more.
+deleted only if Nova no longer knows its server.
 
 Trove marks a deleted row in its database, and keeps it.
 

@@ -52,7 +52,7 @@ def _show_cluster(connection: Connection, project: ProjectDefinition, cluster: R
     for row in _clusters(connection, project):
         if row.get("id") == cluster.id:
             return row
-    raise exceptions.failure(404, f"{cluster.id} is not in the list any more")
+    raise exceptions.failure(404, f"{cluster.id} is no longer in the list")
 
 
 def _task(cluster: Row) -> str:
@@ -142,7 +142,7 @@ def _delete_instance(connection: Connection, project: ProjectDefinition, instanc
     if project.gone:
         rows = [row for row in own_instances(connection, project) if row.get("id") == instance.id]
         if not rows:
-            raise exceptions.failure(404, f"{instance.id} is not in the list any more")
+            raise exceptions.failure(404, f"{instance.id} is no longer in the list")
         refuse_guests(connection, project, rows)
     Rest(TYPE, "/instances/{id}", method="DELETE").call(connection, project, instance)
 
@@ -186,7 +186,7 @@ def _explain_instance(connection: Connection, project: ProjectDefinition, instan
         Rest("compute", "/flavors/{id}").call(connection, project, Resource(flavor_id, "", None))
     except exceptions.NotFoundException:
         text = (
-            f"Nova does not know its flavor {flavor_id} any more, and without it Trove deletes no instance (500): an "
+            f"Nova no longer knows its flavor {flavor_id}, and without it Trove deletes no instance (500): an "
             "operator must create a flavor with this id"
         )
         return Verdict(Reason.ERROR, text)

@@ -103,7 +103,7 @@ def _of_others_in_shared(connection: Connection, project: ProjectDefinition, zon
 
 
 def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Remove the zone's shares, so that other projects cannot add recordsets any more.
+    """Remove the zone's shares, so that other projects can no longer add recordsets.
 
     Designate refuses to remove a share that its project uses.
     """

@@ -79,7 +79,7 @@ CINDERS = {
 def keys_of(name: str) -> NeededBy:
     """Return a rule by which the leftovers of a type of Cinder need the secrets that they name.
 
-    A volume that Cinder fails to delete does not need its key any more if a consumer of the key causes this: then
+    A volume that Cinder fails to delete no longer needs its key if a consumer of the key causes this: then
     ``_delete_secret`` removes the consumer. If Cinder does not show the keys, each secret counts as needed.
     """
 

@@ -76,7 +76,7 @@ _SPEAKER = Rest("network", "/bgp-speakers/{id}", key="bgp_speaker")
 
 
 def check_bgp_speaker(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a speaker with networks of others: their routes would not be announced any more."""
+    """Refuse a speaker with networks of others: their routes would no longer be announced."""
     speaker = _SPEAKER.row(connection, project, resource)
     networks = [to_row(connection.network.get_network(network)) for network in speaker.get("networks") or ()]
     refuse_foreign(project, "it announces", [row_blocker("network", network) for network in networks])

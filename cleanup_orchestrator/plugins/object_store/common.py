@@ -22,7 +22,7 @@ PAGE = 1000
 #: in its body.
 DOTS = frozenset({".", ".."})
 NO_RESELLER = (
-    "no token for the project can be obtained any more, and others can access its account in Swift only with the role "
+    "a token for the project can no longer be obtained, and others can access its account in Swift only with the role "
     "ResellerAdmin: give it to the orchestrator's user"
 )
 

@@ -102,7 +102,7 @@ def show_stack(connection: Connection, project: ProjectDefinition, stack: Resour
         if row.get("id") == stack.id:
             found: Row = row
             return found
-    raise exceptions.failure(404, f"stack {stack.id} is not in the list any more")
+    raise exceptions.failure(404, f"stack {stack.id} is no longer in the list")
 
 
 def events_of(connection: Connection, project: ProjectDefinition, stack: Resource) -> Iterator[Row]:

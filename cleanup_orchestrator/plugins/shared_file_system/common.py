@@ -139,7 +139,7 @@ def wrong_status(resource: Row) -> Verdict:
     return Verdict(
         Reason.IN_USE,
         f"its status is {resource.get('status')}: Manila deletes what is available or in error. If nothing is at work "
-        "on it any more, an admin can reset the status",
+        "on it, an admin can reset the status",
     )
 
 

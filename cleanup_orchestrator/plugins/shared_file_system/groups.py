@@ -201,7 +201,7 @@ SHARE_SERVER = simple_type(
     after=("share_network",),
     describe=describe_status,
     source="GET /v2/share-servers?project_id=X; manila api/v2/share_servers.py, share/manager.py",
-    note="It is deleted with its share network. Once that is gone, Manila does not list it any more.",
+    note="It is deleted with its share network. Once that is gone, Manila no longer lists it.",
 )
 
 SECURITY_SERVICE = simple_type(

@@ -100,7 +100,7 @@ def namesakes(
     if body.get("next"):
         raise BadAnswer(f"GET /{collection} answered with a part of those that have the name {resource.name!r}")
     if resource.id not in {row["id"] for row in rows}:
-        raise exceptions.failure(404, f"{resource.id} is not in the list any more")
+        raise exceptions.failure(404, f"{resource.id} is no longer in the list")
     return rows
 
 

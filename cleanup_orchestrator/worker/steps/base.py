@@ -27,7 +27,7 @@ class TaskContext(abc.ABC):
     ) -> None:
         """Create the context of a claimed step.
 
-        :param withheld: returns why the step writes nothing any more; empty: it may write
+        :param withheld: returns why the step may no longer write; empty: it may write
         :param made: called with each new session
         """
         self.worker, self.step, self.withheld = worker, step, withheld

@@ -157,7 +157,7 @@ class StepContext(TaskContext):
     def note_undone_by_users(self, project: Project) -> None:
         """Note which recorded changes users have undone.
 
-        The orchestrator does not undo them any more. Not while the project is being drained: a change that is recorded
+        The orchestrator no longer undoes them. Not while the project is being drained: a change that is recorded
         and not yet made looks undone.
         """
         if self.deletion.status is Status.DRAINING:
@@ -233,12 +233,12 @@ class StepContext(TaskContext):
     def resource_type(self) -> ResourceType:
         """Return the step's resource type.
 
-        :raises errors.CleanupError: neither a plugin nor the service declares it any more
+        :raises errors.CleanupError: neither a plugin nor the service still declares it
         """
         try:
             return self.registry.find(self.step.service, self.step.type)
         except KeyError:
-            text = f"nothing declares the type {self.step.name} any more: what it holds is unknown"
+            text = f"nothing still declares the type {self.step.name}: what it holds is unknown"
             raise errors.CleanupError(text) from None
 
     def definition(self) -> ProjectDefinition:
@@ -379,5 +379,5 @@ def _not_listed(type_: ResourceType) -> str:
     """Return why the resources of a type cannot be listed for a project that is gone."""
     why = f": {type_.all_projects}" if isinstance(type_.all_projects, str) and type_.all_projects else ""
     return (
-        f"Keystone gives no token for the project any more, and with no other token its {type_.name}s are listed{why}"
+        f"Keystone no longer gives a token for the project, and with no other token its {type_.name}s are listed{why}"
     )

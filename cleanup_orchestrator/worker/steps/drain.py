@@ -39,8 +39,8 @@ class Drain(DeletionRunner):
     def _open(self, context: drain.DrainContext) -> bool:
         """Enable a project that this deletion has disabled; return whether it has.
 
-        The lock was changed afterwards, so that the lists made with a token of the project prove nothing any more. For
-        a disabled project there is no such token.
+        The lock was changed afterwards, so that the lists made with a token of the project no longer prove anything.
+        For a disabled project there is no such token.
         """
         disabled = [c for c in self.context.store.changes(self.deletion.id) if c.type == drain.PROJECT_DISABLED]
         for change in disabled:
@@ -50,7 +50,7 @@ class Drain(DeletionRunner):
     def _end_janitor(self, context: drain.DrainContext) -> None:
         """End the janitor whose token services got, and make another one if lists need it.
 
-        :raises Stopped: the worker does not hold the step any more
+        :raises Stopped: the worker no longer holds the step
         """
         changes = self.context.store.changes(self.deletion.id)
         if not any(change.type == drain.JANITOR_LENT for change in changes):

@@ -62,7 +62,7 @@ def undo_all(
 
     :param start: starts a resource that was stopped for the recovery window
     :param release: undoes the drain of a service that speaks the project resources protocol
-    :raises Stopped: the worker does not hold the step any more
+    :raises Stopped: the worker no longer holds the step
     """
     changes = context.store.changes(context.step.owner_id)
     failed: list[Exception] = []
@@ -89,4 +89,4 @@ def undo(
     text = drain.undo(projects, context.deletion.project_id, change, start, release)
     event = Event(EventType.DRAIN_UNDONE, text, context.worker.name, {"type": change.type})
     if not context.store.undone(context.step, change, event):
-        raise Stopped(f"step {context.step.name} is not held by this worker any more")
+        raise Stopped(f"step {context.step.name} is no longer held by this worker")

@@ -36,12 +36,12 @@ class Remove(DeletionRunner):
             projects.get(self.deletion.project_id)
         except ProjectNotFound:
             self._forget_changes(projects)
-            return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more")
+            return StepResult(Outcome.CLEAR, message="Keystone no longer knows the project")
         text = "Keystone accepted the delete and still knows the project"
         return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)
 
     def _ended_waiver(self) -> Waiver | None:
-        """Return a waiver that the deletion relies on and that is not in force any more."""
+        """Return a waiver that the deletion relies on and that is no longer in force."""
         in_force = {w.id for w in self.context.store.waivers_in_force(self.deletion.project_id)}
         return next((w for w in self.deletion.waivers if w.id not in in_force), None)
 
@@ -119,4 +119,4 @@ class Remove(DeletionRunner):
         """
         event = Event(EventType.DRAIN_UNDONE, text, self.worker.name)
         if not self.context.store.undone(self.step, change, event):
-            raise Stopped(f"step {self.step.name} is not held by this worker any more")
+            raise Stopped(f"step {self.step.name} is no longer held by this worker")

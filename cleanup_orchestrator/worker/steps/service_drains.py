@@ -78,7 +78,7 @@ def forget_drain(context: StepContext, change: Change) -> str:
 
     A failure does no harm: Keystone never gives the id of the project again.
 
-    :raises Stopped: the worker does not hold the step any more
+    :raises Stopped: the worker no longer holds the step
     """
     try:
         return release_service(context, change)

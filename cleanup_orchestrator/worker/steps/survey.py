@@ -60,7 +60,7 @@ class Survey(DeletionRunner):
         if not found.steps:
             return found.result
         if not context.store.put_steps(self.step, found.steps, found.catalog):
-            raise Stopped("the survey is not held by this worker any more")
+            raise Stopped("the survey is no longer held by this worker")
         self._note(found.waivers)
         learned: list[Finding] = [Surveyed(found.waivers)]
         message = found.result.message
@@ -105,7 +105,7 @@ class Survey(DeletionRunner):
             text = f"skips what a waiver covers: {waiver}"
             self.context.note(EventType.WAIVER_RELIED_UPON, text, waiver.to_dict())
         for waiver in (w for w in before.values() if w.id not in after):
-            self.context.note(EventType.WAIVER_ENDED, f"not relied upon any more: {waiver}", {"id": waiver.id})
+            self.context.note(EventType.WAIVER_ENDED, f"no longer relied upon: {waiver}", {"id": waiver.id})
 
     def janitor_lent(self) -> bool:
         """Whether the holder of a token of the janitor could still create resources that a verification misses."""
@@ -115,7 +115,7 @@ class Survey(DeletionRunner):
         return any(change.type == drain.JANITOR_LENT for change in self.context.store.changes(d.id))
 
     def reopened(self, project: Project) -> bool:
-        """Whether the lock on record does not hold any more.
+        """Whether the lock on record no longer holds.
 
         If so, no inventory that rests on the lock counts.
         """
@@ -170,7 +170,7 @@ class _Project:
     project: Project | None = None
     member_ids: tuple[str, ...] = ()
     reason: str = ""
-    message: str = "Keystone does not know the project any more"
+    message: str = "Keystone no longer knows the project"
     refused: StepResult | None = None  #: why it must not be deleted
 
 
@@ -297,7 +297,7 @@ def _steps(
 ) -> Iterator[Step]:
     """Yield the steps for an entry of the catalog, also those that a waiver skips.
 
-    A service that spoke the protocol and does not any more has its types, too: those that an earlier survey found stay,
+    A service that spoke the protocol and no longer does has its types, too: those that an earlier survey found stay,
     because what they hold is not gone. One that does not answer now has its types, and a step that blocks.
 
     :param base: a step in the entry's region
@@ -355,7 +355,7 @@ def _out_of_sight(
             yield dataclasses.replace(step, waived="", reason=str(Reason.NO_PLUGIN), message=message)
 
 
-#: Steps of types that a service does not declare any more, at most: as many as a document may have types.
+#: Steps of types that a service no longer declares, at most: as many as a document may have types.
 _UNDECLARED = 100
 
 

@@ -92,7 +92,7 @@ class Sweep(DeletionRunner):
         )
         outside = type_.all_projects_view() if type_.token.scoped and project.gone else None
         if outside is not None:
-            # Keystone gives no token of the project any more: an admin's token lists the resources and deletes none.
+            # Keystone no longer gives a token of the project: an admin's token lists the resources and deletes none.
             session = context.session(outside, read_only, project.gone)
             connection = context.clouds.connection(session, self.step.region)
             marks = KeepMarks.from_conf(self.worker.conf)

@@ -283,7 +283,7 @@ def _goes_along(context: SweepContext) -> str:
 
 
 def changed(context: SweepContext, listed: Row, current: Resource) -> Verdict | None:
-    """Return a verdict on a resource that may not be selected any more, by the row read right before its delete.
+    """Return a verdict on a resource that may no longer be selected, by the row read right before its delete.
 
     Tags change: a row without them, or with ``null``, does not prove that the resource still has a tag. The time of
     creation does not change: if the row does not show it, what the list showed counts. Parts may be new.

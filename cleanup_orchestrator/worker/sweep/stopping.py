@@ -25,7 +25,7 @@ Record = Callable[[Resource], None]
 def halt(context: SweepContext, record: Record) -> StepResult:
     """Stop the running resources that a deletion would delete, then list again.
 
-    The result is clear only if none of them runs any more. A resource in transition may run again, and a resource whose
+    The result is clear only if none of them still runs. A resource in transition may run again, and a resource whose
     stop was refused does run. These resources are no leftovers of the report; only the message names them.
     """
     type_ = context.type
@@ -105,14 +105,14 @@ def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, rec
 def start(context: SweepContext, id_: str) -> str:
     """Start a resource that :func:`halt` stopped, and return a sentence.
 
-    Nothing is changed if it is not stopped any more.
+    Nothing is changed if it is no longer stopped.
 
     :raises CleanupError: it cannot be started now; the message names it
     """
     type_, connection, project = context.type, context.connection, context.project
     what, halt_ = f"{type_.name} {id_}", type_.halt
     if halt_ is None or type_.show is None:
-        raise CleanupError(f"{what} was stopped, and its plugin does not declare any more how to start it")
+        raise CleanupError(f"{what} was stopped, and its plugin no longer declares how to start it")
     try:
         try:
             current = show(type_, connection, project, Resource(id_, "", project.id))
@@ -130,7 +130,7 @@ def start(context: SweepContext, id_: str) -> str:
         if run is Run.BUSY:
             raise CleanupError("it is in transition")
         if run is not Run.OFF:
-            return f"{what} is not stopped any more: not changed"
+            return f"{what} is no longer stopped: not changed"
         act(halt_.start, connection, project, current)
     except Stopped:
         raise

@@ -55,7 +55,7 @@ def networks(f: Filling) -> None:
 
 def vpn(f: Filling) -> None:
     """Two connections: one with peer addresses, one with endpoint groups."""
-    # The defaults of two attributes are values that the database does not accept any more.
+    # The defaults of two attributes are values that the database no longer accepts.
     policy = {"auth_algorithm": "sha256", "pfs": "group14"}
     ike = make(f, "vpn/ikepolicies", "ikepolicy", {"name": f"{f.name}-ike", **policy})
     ipsec = make(f, "vpn/ipsecpolicies", "ipsecpolicy", {"name": f"{f.name}-ipsec", **policy})

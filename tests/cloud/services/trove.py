@@ -39,7 +39,7 @@ def service(site: Site) -> Service:
         "cinder_service_type": "block-storage",
         # A test reads what Trove sends to the guest agent of an instance.
         "enable_secure_rpc_messaging": "false",
-        # It counts quotas of all projects, in a request to Nova that Nova does not have any more.
+        # It counts quotas of all projects, in a request to Nova that Nova no longer has.
         "quota_notification_interval": "",
     }
     config |= {

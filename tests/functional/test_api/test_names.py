@@ -44,7 +44,7 @@ UNKNOWN = [
 
 @pytest.fixture
 def paths(site):
-    """Lists with a port and with a resource of a plugin that is not installed any more."""
+    """Lists with a port and with a resource of a plugin that is no longer installed."""
     deletion = made(site)
     left(site, deletion, ("network", "port"), Leftover("p", "", Reason.IN_USE))
     left(site, deletion, ("ceilometer-like", "gauge"), Leftover("g", "", Reason.IN_USE))

@@ -129,7 +129,7 @@ def _dies(*_):
 
 
 def test_a_plugin_lien_is_stored_before_an_engine_can_decide_to_delete(store):
-    """An engine that decided on what it read before the lien cannot save its decision any more."""
+    """An engine that decided on what it read before the lien can no longer save its decision."""
     record = create(store)
     listed(store, record, UNUSED)
     step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Empty inventories in a row that a project needs to be emptied.
 INVENTORIES = 2
-#: Events after which the empty inventories before them do not count any more.
+#: Events after which the empty inventories before them no longer count.
 _VOID = ("drain.held", "inventory.void")
 #: Which types need what a resource is: their resources name it in ``on``.
 _ON = {"block-storage.volume": "block-storage.snapshot"}

@@ -23,7 +23,7 @@ def vanish(world):
     def survey(_):
         gone_at = world.deletion.project_gone_at or world.now
         world.deletion = dataclasses.replace(world.deletion, project_gone_at=gone_at)
-        return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more")
+        return StepResult(Outcome.CLEAR, message="Keystone no longer knows the project")
 
     world.answers["survey"] = survey
     world.answers["key-manager.secret"] = lambda _: NO_TOKEN
@@ -120,7 +120,7 @@ def test_a_project_that_keystone_knows_again_is_proven_empty_as_any_other():
 
 
 def test_types_that_need_a_project_token_are_not_waited_for():
-    gone = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "who had a role on it cannot be asked any more")
+    gone = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "who had a role on it can no longer be asked")
     world = World(deletion(), PORT, sweep_step("identity.application_credential"))
     vanish(world)
     world.answers["identity.application_credential"] = lambda _: gone

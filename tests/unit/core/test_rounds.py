@@ -57,7 +57,7 @@ def test_a_delete_round_sweeps_only_what_the_inventory_before_it_found():
     [
         left("r1"),
         UNKNOWN,
-        StepResult(Outcome.CLEAR, kept=1),  # a resource that is kept may not be kept any more
+        StepResult(Outcome.CLEAR, kept=1),  # a resource that is kept may no longer be kept
         StepResult(Outcome.CLEAR, found=1),
     ],
 )

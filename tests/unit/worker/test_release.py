@@ -77,7 +77,7 @@ REMOVED = ("remove", *JANITOR.values())
     ("keystone", "did", "text"),
     [
         (WithJanitor(), [REMOVED, ("option", None)], "deleted the janitor"),
-        (WithJanitor(there=False), [REMOVED, ("option", None)], "not there any more"),
+        (WithJanitor(there=False), [REMOVED, ("option", None)], "no longer there"),
         (WithJanitor(janitor=None), [REMOVED], "deleted the janitor"),
         (WithJanitor(known=False), [REMOVED], "deleted the janitor"),
     ],
@@ -88,7 +88,7 @@ def test_the_janitor_is_deleted_also_without_its_project(keystone, did, text):
     assert text in drain.undo(keystone, "p", change)
     assert keystone.did == did
     keystone.did.clear()
-    assert "not there any more" in drain.undo(keystone, "p", change)
+    assert "no longer there" in drain.undo(keystone, "p", change)
     assert keystone.did == [REMOVED], "idempotent"
 
 
