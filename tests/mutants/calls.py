@@ -188,7 +188,7 @@ MUTATIONS = (
     Mutation(
         "A read that waits for long polls without a pause",
         BUDGET,
-        "check = checked + _CHECK if still is not None else math.inf",
+        "check = checked + _CHECK if check_wanted is not None else math.inf",
         "check = checked + _CHECK",
         tests("cloud/rate_limiter_rules"),
     ),

@@ -248,7 +248,6 @@ TESTED_BY = {
     "cmd.plugin_cloud": "functional/test_plugin_check.py",
     "cmd.plugin_live": "functional/test_plugin_check.py",
     "core.action_plan": "unit/core/test_decide.py",
-    "core.deletion": "unit/store/test_records.py",
     "dashboard": "unit/dashboard/test_pages.py",
     "errors": "unit/core/test_redact.py",
     "keystone.wsgi": "unit/keystone/test_intercept.py",
