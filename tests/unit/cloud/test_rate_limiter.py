@@ -217,7 +217,7 @@ def test_a_wait_ends_when_the_call_is_not_wanted_any_more(play, ledger):
 
     holds = play.start(call(spending, seconds=30.0))
     play.sleep(0.5)
-    waits = play.start(call(spending, still=still))
+    waits = play.start(call(spending, check_wanted=still))
     play.sleep(7.0)
     cancelled.append(True)
     with pytest.raises(Stopped):
@@ -239,7 +239,7 @@ def test_a_cancelled_call_that_is_not_the_next_one_leaves_the_others_waiting(pla
     play.sleep(0.5)
     first = play.start(call(spending, seconds=1.0))
     play.sleep(0.1)
-    second = play.start(call(spending, still=still))
+    second = play.start(call(spending, check_wanted=still))
     play.sleep(0.1)
     third = play.start(call(spending))
     with pytest.raises(Stopped):
@@ -257,7 +257,7 @@ def test_a_long_wait_costs_no_processor_time(play, ledger, monkeypatch, still):
     play.sleep(0.5)
     goes, tried = rate_limiter._RateLimit._goes, []
     monkeypatch.setattr(rate_limiter._RateLimit, "_goes", lambda *args: tried.append(1) or goes(*args))
-    play.run(call(spending, still=still))
+    play.run(call(spending, check_wanted=still))
     assert len(tried) < 50 * 10  # at most each half second a visit, with the looks before and after it
 
 
