@@ -49,7 +49,9 @@ class State(StrEnum):
 class Item:
     """A resource of the project in one sweep.
 
-    Filters set its state and its verdict. The latest one counts.
+    Filters set its state and its verdict, in this order: ``Exclusions.listed``; what leftovers of other types need; the
+    plan; what its service deletes already; what refers to it and is being deleted; what refers to it and stays; what
+    other projects use; and what its service answers to the delete. The second listing asks the first three again.
     """
 
     resource: Resource  #: as listed last; without its row if no delete of it is to be tried

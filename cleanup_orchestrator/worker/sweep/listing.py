@@ -108,7 +108,7 @@ class Listing:
                 yield item
                 continue
             pending.append(item)
-            if self.find_users is None or len(pending) == CHUNK:
+            if len(pending) == CHUNK:
                 yield from self._settled(pending)
                 pending.clear()
         yield from self._settled(pending)
