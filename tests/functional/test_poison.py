@@ -173,7 +173,7 @@ def test_an_engine_ignores_the_id_of_what_is_no_deletion(site, what, caplog):
     engine.handle(given[what])
     assert site.store.load(made.id)[:2] == before
     (line,) = warnings(caplog)
-    assert "is not in the store" in line.message
+    assert "is no deletion and no orphan scan in the store" in line.message
 
 
 @pytest.mark.parametrize("state", ["idle", "running", "done"])
