@@ -129,7 +129,7 @@ def test_a_lease_without_a_working_trust_is_not_touched(further_admin, further_s
     )
     assert further_sweeper.dump("blazar") == before
     found = {left.id: left.message for left in CASE.deleted_by(further_sweeper, filled, LEASE).leftovers}
-    assert all("does not have the roles" in text for text in found.values())
+    assert all("no longer has the roles" in text for text in found.values())
 
     CASE.deleted_by(further_sweeper, filled, CARELESS)
     role_of(further_admin, filled, "PUT")

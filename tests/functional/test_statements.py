@@ -157,7 +157,7 @@ def test_propose(store, statements, locking):
     stop = Stop(by=Requester("user"), seen=store.get(in_delete_round(store).id))
     with statements.of() as sent:
         assert store.propose(stop)
-    reads = [f"SELECT deletions{locking}", "SELECT deletions", "SELECT events", "SELECT steps"]
+    reads = [f"SELECT deletions{locking}", "SELECT events", "SELECT steps"]
     assert sent == sorted(["COMMIT", "INSERT events", *reads, "UPDATE deletions"])
 
 

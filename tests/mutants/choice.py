@@ -28,7 +28,7 @@ def part(mutations: Sequence[Mutation], number: int, count: int) -> list[Mutatio
     return [mutation for mutation in mutations if zlib.crc32(mutation.name.encode()) % count == number - 1]
 
 
-def rate_limited(
+def within(
     mutations: Sequence[Mutation], seconds: float, durations: Mapping[str, float]
 ) -> tuple[list[Mutation], list[Mutation]]:
     """Return the mutations whose tests fit into a total, and those that are left out.

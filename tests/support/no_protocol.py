@@ -18,7 +18,7 @@ class NoProtocol:
         """Return the registry of the plugins."""
         return self._registry
 
-    def rate_limited(self, _clouds: Any) -> NoProtocol:
+    def with_clouds(self, _clouds: Any) -> NoProtocol:
         """Return the same."""
         return self
 

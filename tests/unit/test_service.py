@@ -312,7 +312,7 @@ def process(said, monkeypatch):
 
     before = signal.getsignal(signal.SIGHUP)
     monkeypatch.setattr(service, "load", lambda *_: "conf")
-    monkeypatch.setattr(service, "Parts", lambda *_: types.SimpleNamespace(transport="transport"))
+    monkeypatch.setattr(service, "Components", lambda *_: types.SimpleNamespace(transport="transport"))
     monkeypatch.setattr(service, "Running", Process)
     monkeypatch.setattr(service.reports, "setup", lambda *_: None)
     monkeypatch.setattr(service.rpc, "check", lambda _: said.append("reaches the broker"))

@@ -16,6 +16,7 @@ import uuid
 from cleanup_orchestrator.api import openapi, operations
 from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.store.journal import write_journal
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api import test_plans as plans
@@ -69,6 +70,8 @@ def recorded(site):
     # a deletion that finds something
     demo = send("POST", "/v1/deletions", {"project_id": DEMO, "mode": "cascade"})["id"]
     plans.inventory(site, demo, "port", ["77ab3c1e"], kept_resources=["dhcp"], protected=["shared"])
+    before = site.store.get(demo)  # a list has the numbers of the latest decision
+    save(site.store, before, dataclasses.replace(before, tally=tally(before, site.store.steps(demo))))
     send("GET", "/v1/deletions?status=live&limit=2")
     send("GET", f"/v1/deletions/{demo}")
     send("GET", f"/v1/deletions/{demo}/leftovers?service=network")

@@ -40,9 +40,9 @@ def test_keystoneauth_asks_for_a_microversion(url):
     assert (error["code"], error["max_version"]) == ("version_not_supported", "1.0")
 
 
-@pytest.mark.parametrize("path", ["//", "//v1/deletions", "/v1//deletions"])
-def test_a_path_with_an_empty_part_gets_our_error(url, path):
+def test_a_path_with_an_empty_part_gets_our_error(url):
+    """An empty first part is another matter: waitress removes it, so that ``//v1`` is ``/v1``."""
     with pytest.raises(exceptions.NotFound) as raised:
-        client(url).get(f"{url}{path}")
+        client(url).get(f"{url}/v1//deletions")
     [error] = raised.value.response.json()["errors"]
     assert (error["code"], error["links"][0]["rel"]) == ("not_found", "help")

@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions, queries
 from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
@@ -69,7 +69,7 @@ def test_a_write_based_on_an_old_version_conflicts(store):
 @pytest.mark.parametrize("conflicts", [2, 10])
 def test_a_proposal_is_applied_anew_when_a_worker_got_in_between(store, monkeypatch, conflicts):
     record, tries = create(store), []
-    real = deletions._write_steps
+    real = queries.write_steps
 
     def overtaken(*arguments):
         tries.append(1)
@@ -77,7 +77,7 @@ def test_a_proposal_is_applied_anew_when_a_worker_got_in_between(store, monkeypa
             raise Conflict("a worker has renewed its lease")
         real(*arguments)
 
-    monkeypatch.setattr(deletions, "_write_steps", overtaken)
+    monkeypatch.setattr(queries, "write_steps", overtaken)
     stop = Stop(by=Requester("u"), seen=record)
     if conflicts == 10:
         with pytest.raises(Conflict):

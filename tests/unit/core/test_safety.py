@@ -537,7 +537,7 @@ class Cloud:
         self.zones, self.zones_waived = {"z"}, lambda: False
         self.dns_is_dead = False
         nothing = types.SimpleNamespace(catalog=types.SimpleNamespace(owns_nothing=("identity",)))
-        self._coverage = ServiceCatalog(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
+        self._catalog = ServiceCatalog(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
 
     def call(self, session=None):
         if session is not None:
@@ -623,11 +623,11 @@ class Cloud:
     def with_protocol(self, _protocol):
         return self
 
-    def answers(self, _identity, waivers):
-        return tuple(self.answer(Entry("R1", name, name), waivers) for name in ("network", "dns"))
+    def statuses(self, _identity, waivers):
+        return tuple(self.status(Entry("R1", name, name), waivers) for name in ("network", "dns"))
 
-    def answer(self, entry, waivers=()):
-        return self._coverage.answer(entry, waivers)
+    def status(self, entry, waivers=()):
+        return self._catalog.status(entry, waivers)
 
 
 def keystone_of(cloud):

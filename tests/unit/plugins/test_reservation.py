@@ -114,8 +114,8 @@ def test_a_lease_with_a_working_trust_is_deleted():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"granted": set()}, "does not have the roles"),
-        ({"granted": {"reader"}}, "does not have the roles"),
+        ({"granted": set()}, "no longer has the roles"),
+        ({"granted": {"reader"}}, "no longer has the roles"),
         ({"enabled": False}, "the project is disabled"),
         ({"options": {FENCE_OPTION: "d"}}, "token fence"),
         ({"user": {"enabled": False}}, "the user is disabled"),

@@ -112,7 +112,7 @@ class World:
         """Return how the service catalog says that an entry is covered."""
         names = {s.service_type: tuple(t.name for t in s.types) for s in PLUGINS.services.values()}
         status = self.discovery.ask([entry]).get((entry.region, entry.service_type))
-        return ServiceCatalog(self.conf, names).answer(entry, (), status)
+        return ServiceCatalog(self.conf, names).status(entry, (), status)
 
 
 def says(world, answer, entry=VENDOR, url=URL):

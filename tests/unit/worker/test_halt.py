@@ -344,7 +344,7 @@ def test_of_a_project_that_is_gone_nothing_is_started_again():
         raise ProjectNotFound("p")
 
     keystone = types.SimpleNamespace(get_uncached=gone)
-    assert "nothing to undo" in drain.undo(keystone, "p", CHANGE, lambda _: pytest.fail("started"))
+    assert "no longer anything to undo" in drain.undo(keystone, "p", CHANGE, lambda _: pytest.fail("started"))
 
 
 def test_a_process_that_cannot_start_it_does_not_say_that_it_did():
