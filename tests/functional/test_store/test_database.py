@@ -12,7 +12,8 @@ import sqlalchemy
 import sqlalchemy.exc
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.core.deletion import Condition, Status
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, Requester, Retry, Stop
 from cleanup_orchestrator.store import AlreadyUnderWay, Store, database, tables

@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.errors import RateLimited, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
+from cleanup_orchestrator.worker.sweep.listing import CHUNK
 from tests.support import sweeps
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, left, sweep_step
 
@@ -154,7 +155,7 @@ def test_a_long_list_is_not_kept_in_memory_row_by_row(monkeypatch):
     type_ = ResourceType("thing", list=rows, delete=lambda *_: None, show=None, fresh="in memory")
     sweeps.delete(type_, None, US, parallel=1)
     sweeps.inventory(type_, None, US)
-    assert max(most) <= 50 + 5
+    assert max(most) <= 50 + CHUNK + 5
 
 
 # ------------------------------------------------------------------------------------------------------ the decision
