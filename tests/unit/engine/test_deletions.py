@@ -10,6 +10,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import opts
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.queue import Line, Queue, QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
@@ -242,6 +243,14 @@ def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_the_heartbeat(
     made.handle("child")
     assert store.get("child").status is Status.DELETED
     assert made.bus.batches == [(survey,), (survey,)]
+
+
+def test_an_id_that_is_not_that_of_a_deletion_is_looked_up_among_the_scans(made, store):
+    made.store, made.bus = store, Bus()
+    scan = store.create_orphan_scan(OrphanScan("s", ScanStatus.ACCEPTED, world.T0, world.T0, world.T0, 0, 1))
+    made.handle(scan.id)
+    _, (catalog,) = store.orphan_scan(scan.id)
+    assert (catalog.state, made.bus.batches) == (StepState.DISPATCHED, [(catalog.id,)])
 
 
 def test_the_sweeps_of_an_inventory_are_cast_in_batches(made):

@@ -78,6 +78,13 @@ def test_after_a_cancel_no_worker_writes(store, scan):
     assert store.claim(step.id, "another", 60) is None
 
 
+def test_after_a_cancel_no_worker_claims_a_step_that_an_engine_had_dispatched(store, scan):
+    step = orphaned.claim(store, scan.id, "port", 1)
+    orphaned.dispatch(store, scan.id, step.id)
+    store.cancel_orphan_scan(scan.id, "cancelled by alice")
+    assert store.claim(step.id, "another", 60) is None
+
+
 def test_a_first_read_that_is_repeated_begins_anew(store, scan):
     step = orphaned.claim(store, scan.id, "port", 1)
     assert store.note_orphans(step, [port("p1"), port("p2", OTHER)])
