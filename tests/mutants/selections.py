@@ -146,8 +146,8 @@ MUTATIONS = (
     Mutation(
         "A resource is deleted with parts of an age that cannot be read",
         EXCLUSIONS,
-        'found[""] = f"when its',
-        'found["-"] = f"when its',
+        'found[""] = f"{question',
+        'found["-"] = f"{question',
         tests("worker/selecting"),
     ),
     Mutation(

@@ -211,18 +211,13 @@ def unplanned_by(context: SweepContext) -> Forbids:
     planned = context.planned
     if planned is None:
         return lambda _resource: None
-    by_part: dict[str, str] = {}  # id of a whole with an unplanned part; empty: any whole may have it
-    for one in context.related:
-        if one.whole or one.type.project_setting:
-            continue
-        if one.type.token is not context.type.token:
-            by_part[""] = f"whether its {one.name} is in the plan cannot be read with the same token"
-            continue
-        for resource in own_parts(one, context.connection):
-            if resource.id in (one.planned or ()):
-                continue
-            text = f"its {one.name} {resource.id}, which would be deleted with it, is not in the plan"
-            by_part[whole_id(resource, one.attribute)] = text
+
+    def why(related: RelatedType, part: Resource) -> str | None:
+        if part.id in (related.planned or ()):
+            return None
+        return f"its {related.name} {part.id}, which would be deleted with it, is not in the plan"
+
+    by_part = _by_parts(context, "whether its {} is in the plan", why)
 
     def unplanned(resource: Resource) -> str | None:
         if resource.id not in planned:
@@ -232,7 +227,29 @@ def unplanned_by(context: SweepContext) -> Forbids:
     return unplanned
 
 
-def own_parts(related: RelatedType, connection: Connection) -> list[Resource]:
+def _by_parts(
+    context: SweepContext, question: str, why: Callable[[RelatedType, Resource], str | None]
+) -> dict[str, str]:
+    """Return why wholes must not be deleted, by the id of each with a part that forbids it; empty: any may have it.
+
+    :param question: what cannot be read with another token; ``{}`` stands for the type of the parts
+    :param why: returns why the whole of a part must not be deleted; ``None``: the part does not forbid it
+    :raises Exception: a type of parts cannot be listed
+    """
+    found: dict[str, str] = {}
+    for one in context.related:
+        if one.whole or one.type.project_setting:
+            continue
+        if one.type.token is not context.type.token:
+            found[""] = f"{question.format(one.name)} cannot be read with the same token"
+            continue
+        for part in _own_parts(one, context.connection):
+            if text := why(one, part):
+                found[whole_id(part, one.attribute)] = text
+    return found
+
+
+def _own_parts(related: RelatedType, connection: Connection) -> list[Resource]:
     """Return the project's resources of a related type, without those that would not be deleted."""
     type_, project = related.type, related.project
     own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
@@ -352,17 +369,11 @@ def _younger_parts(context: SweepContext) -> Mapping[str, str]:
     before = context.selection.created_before
     if before is None:
         return {}
-    found: dict[str, str] = {}
-    for one in context.related:
-        if one.whole or one.type.project_setting:
-            continue
-        if one.type.token is not context.type.token:
-            found[""] = f"when its {one.name} was created cannot be read with the same token"
-            continue
-        for part in own_parts(one, context.connection):
-            if text := _too_young(f"{one.name} {part.id}", created_at(one.type, part.data), before):
-                found[whole_id(part, one.attribute)] = text
-    return found
+
+    def why(related: RelatedType, part: Resource) -> str | None:
+        return _too_young(f"{related.name} {part.id}", created_at(related.type, part.data), before)
+
+    return _by_parts(context, "when its {} was created", why)
 
 
 def _parts_lack(context: SweepContext, whole: Resource) -> str | None:
