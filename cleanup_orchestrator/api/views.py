@@ -19,6 +19,7 @@ from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import settle_until
 from cleanup_orchestrator.core.step import Leftover, Step, StepKind, StepState
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
 #: Fields of a lien or a waiver that a requester who may not read its text can see.
@@ -75,7 +76,7 @@ class LeftoverRow(Protocol):
 
 def time(value: datetime.datetime | None) -> str | None:
     """Return a time in the format of the API: UTC, whole seconds."""
-    return value.isoformat(timespec="seconds") + "Z" if value else None
+    return utc(value) if value else None
 
 
 def deletion(

@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.results import REOPENED
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.tally import tally
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
 
 
@@ -295,7 +296,7 @@ class _Draft:
 
     def _mark_recoverable(self, until: datetime.datetime) -> None:
         self._set(point_of_no_return_at=until)
-        time = until.isoformat(timespec="seconds") + "Z"
+        time = utc(until)
         text = f"nothing is deleted before {time}: until then the project can be restored"
         self._say(EventType.RECOVERY_OPENED, text, {"until": time})
 

@@ -19,6 +19,7 @@ from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import StatusReason
 from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.times import utc
 
 #: Reason of the condition ``waiting``: the deletion has not begun, because every place is taken.
 QUEUE = "queue"
@@ -156,7 +157,7 @@ def _settled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     until = view.settle_until
     if until is None:
         return _reopened(Type.SETTLED, view)
-    text = f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z"
+    text = f"tokens validated before the drain may be cached by services until {utc(until)}"
     return fine(Type.SETTLED, text) if view.now >= until else SetCondition(Type.SETTLED, False, "token_caches", text)
 
 
@@ -164,7 +165,7 @@ def _project_gone(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     """Return that another client deleted the project."""
     if (gone := view.deletion.project_gone_at) is None:
         return None
-    text = f"Keystone no longer knew the project at {gone.isoformat(timespec='seconds')}Z: another client deleted it"
+    text = f"Keystone no longer knew the project at {utc(gone)}: another client deleted it"
     return SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", text)
 
 

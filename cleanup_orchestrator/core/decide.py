@@ -39,6 +39,7 @@ from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import unmatched
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.core.verifying import verifying
 
@@ -267,7 +268,7 @@ def _wait_before_deleting(view: Snapshot) -> Actions:
     waits = until is not None and view.now < until
     if not needs and not waits:
         return ()
-    why = [f"nothing is deleted before {until.isoformat(timespec='seconds')}Z"] if until and waits else []
+    why = [f"nothing is deleted before {utc(until)}"] if until and waits else []
     why += [needs.message] if needs else []
     reason = needs.reason if needs else StatusReason.RECOVERY_WINDOW
     return (*opening, Move(Status.RECOVERABLE, reason, "; ".join(why)))

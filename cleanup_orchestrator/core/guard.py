@@ -19,6 +19,7 @@ from enum import StrEnum
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 
 #: Stands for "any time" where no hold reads the time.
@@ -219,7 +220,7 @@ def _outside_windows(inputs: HoldInputs) -> Found:
     """The time is outside of ``[deletion] delete_windows``: until they open next."""
     if not inputs.options.windows.open(inputs.now):
         opens = inputs.options.windows.opens(inputs.now)
-        yield f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z", opens
+        yield f"outside of [deletion] delete_windows: they open next at {utc(opens)}", opens
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import dataclasses
 import datetime
 from typing import Any
 
+from cleanup_orchestrator.core.times import utc
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Brake:
@@ -25,7 +27,7 @@ class Brake:
     @property
     def explained(self) -> str:
         """Say who set the brake, when and why: only for users who may read the brake."""
-        since = f" at {self.since.isoformat(timespec='seconds')}Z" if self.since else ""
+        since = f" at {utc(self.since)}" if self.since else ""
         return f"the brake, pulled by {self.user_name or self.user_id or 'an unknown user'}{since}: {self.reason}"
 
 
@@ -55,7 +57,7 @@ class Lien:
 
     def __str__(self) -> str:
         """Return project, origin and end, for all users who see the deletion."""
-        until = f"until {self.expires_at.isoformat(timespec='seconds')}Z" if self.expires_at else "until it is removed"
+        until = f"until {utc(self.expires_at)}" if self.expires_at else "until it is removed"
         return f"lien {self.id} of {self.origin} on project {self.project_id} {until}"
 
     @property
@@ -96,9 +98,8 @@ class Waiver:
     def __str__(self) -> str:
         """Return service, user and end, for all users who see a deletion with it."""
         where = f"in region {self.region}" if self.region else "in every region"
-        until = self.expires_at.isoformat(timespec="seconds")
         who = self.user_name or self.user_id or "an unknown user"
-        return f"{self.service_type} {where}: waiver {self.id} of {who} until {until}Z"
+        return f"{self.service_type} {where}: waiver {self.id} of {who} until {utc(self.expires_at)}"
 
     @property
     def explained(self) -> str:

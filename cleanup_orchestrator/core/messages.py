@@ -9,6 +9,7 @@ from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 
 #: Resource types that a text names; further ones are counted.
@@ -72,7 +73,7 @@ def _verifying(d: Deletion, listed: str) -> str:
 def _recoverable(d: Deletion) -> list[str]:
     """Return until when nothing is deleted, and which approval is missing."""
     until, approval = d.point_of_no_return_at, d.condition(ConditionType.APPROVAL)
-    window = [f"nothing is deleted before {until.isoformat(timespec='seconds')}Z"] if until else []
+    window = [f"nothing is deleted before {utc(until)}"] if until else []
     return [*window, *([approval.message] if approval else [])] or [d.message]
 
 

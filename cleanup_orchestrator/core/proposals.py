@@ -26,6 +26,7 @@ from cleanup_orchestrator.core.deletion import (
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.times import utc
 
 #: Says that the deletion is no longer as the policy was checked for it, or that others write it all the time.
 TOO_FAST = "the deletion changes too fast at the moment: try again"
@@ -222,7 +223,8 @@ def _stop(proposal: Stop, d: Deletion, now: datetime.datetime, requests: Request
     restore, verb = proposal.restore, "restoring" if proposal.restore else "cancelling"
     applied = _moved(proposal, d, Status.CANCELLING, verb, now)
     if applied is None or (restore and not transitions.restorable(d)):
-        facts = {"point_of_no_return_at": _time(d.point_of_no_return_at)} if restore else {}
+        passed = utc(d.point_of_no_return_at) if d.point_of_no_return_at else None
+        facts = {"point_of_no_return_at": passed} if restore else {}
         raise Refused(proposal.refusal, _why_not_stopped(d), **facts, status_now=str(d.status))
     return applied
 
@@ -239,7 +241,7 @@ def is_stopped(d: Deletion, restore: bool) -> bool:
 
 def _why_not_stopped(d: Deletion) -> str:
     if transitions.cancellable(d):
-        since = _time(d.point_of_no_return_at or d.status_at)
+        since = utc(d.point_of_no_return_at or d.status_at)
         return f"the point of no return was passed at {since}: a cancel stops it, and what is deleted stays deleted"
     if d.status is Status.CANCELLING:
         return "the deletion is being cancelled already"
@@ -258,10 +260,6 @@ def _moved(proposal: Proposal, d: Deletion, to: Status, verb: str, now: datetime
     backwards = to is Status.ACCEPTED
     data = {"from": str(d.status), "to": str(to), "attempt": after.attempt, "backwards": backwards}
     return _applied(after, proposal.by.event(f"deletion.{verb}", message, data))
-
-
-def _time(value: datetime.datetime | None) -> str | None:
-    return value.isoformat(timespec="seconds") + "Z" if value else None
 
 
 # -- force

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.times import utc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Selection:
         """Return the criteria in words; empty: there are none."""
         parts = [f"{name} {', '.join(v)}" for name in ("services", "types", "tags") if (v := getattr(self, name))]
         if self.created_before is not None:
-            parts.append(f"created before {self.created_before.isoformat(timespec='seconds')}Z")
+            parts.append(f"created before {utc(self.created_before)}")
         return "; ".join(parts)
 
 

@@ -27,6 +27,7 @@ from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.monitoring import metrics
 
 LOG = log.getLogger(__name__)
@@ -175,8 +176,8 @@ def scan_payload(scan: OrphanScan, steps: Iterable[Step]) -> dict[str, Any]:
     }
 
 
-def _time(value: Any) -> str:
-    return value.isoformat(timespec="seconds") + "Z" if value else ""
+def _time(value: datetime.datetime | None) -> str:
+    return utc(value) if value else ""
 
 
 class Announcer:

@@ -11,6 +11,7 @@ from oslo_config import cfg, types
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.plugins.base import ROW, ProjectDefinition, Resource, ResourceType, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 
@@ -326,17 +327,13 @@ def _lacks(selection: Selection, tags: frozenset[str], created: datetime.datetim
         return None
     if created is None:
         return "its service does not say when it was created"
-    return None if created < selection.created_before else f"it was created at {_time(created)}"
+    return None if created < selection.created_before else f"it was created at {utc(created)}"
 
 
 def _tags(type_: ResourceType, row: Row) -> frozenset[str]:
     """Return the tags that a row shows; none if the type has no tags."""
     found = pick(row, type_.tags) if type_.tags else None
     return frozenset(map(str, found)) if isinstance(found, list | tuple | set | frozenset) else frozenset()
-
-
-def _time(at: datetime.datetime) -> str:
-    return at.isoformat(timespec="seconds") + "Z"
 
 
 def created_at(type_: ResourceType, row: Row) -> datetime.datetime | None:
@@ -411,7 +408,7 @@ def _too_young(
     """
     said = f"its {name}, which would be deleted with it"
     if created is not None:
-        return None if created < before else f"{said}, was created at {_time(created)}"
+        return None if created < before else f"{said}, was created at {utc(created)}"
     if changed_at is None:
         return f"its service does not say when {said}, was created"
-    return None if changed_at < before else f"{said}, may be as young as the last change at {_time(changed_at)}"
+    return None if changed_at < before else f"{said}, may be as young as the last change at {utc(changed_at)}"

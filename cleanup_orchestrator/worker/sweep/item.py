@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Leftover
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.plugins import endings
 from cleanup_orchestrator.plugins.base import Resource, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.context import SweepContext
@@ -178,8 +179,7 @@ class Accepted:
             text = f"its delete was accepted {record.failed} times, and failed each time: {record.fault}"
             return dataclasses.replace(verdict, reason=Reason.ERROR, message=text)
         if since := self._too_long(resource, record):
-            at = since.isoformat(timespec="seconds")
-            text = f"its service has been deleting it since {at}Z ({self._age(since)})"
+            text = f"its service has been deleting it since {utc(since)} ({self._age(since)})"
             return dataclasses.replace(verdict, reason=Reason.STUCK, message=text)
         if record is not None and record.failed:
             return dataclasses.replace(verdict, message=f"{verdict.message}; the one before failed: {record.fault}")
