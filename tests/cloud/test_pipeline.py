@@ -302,12 +302,7 @@ def working(orchestrator: Orchestrator) -> Iterator[None]:
     running.start_engine()
     running.start_worker()
     yield
-    running.stop.set()
-    for server in running._servers:
-        server.stop()
-        server.wait()
-    for thread in running._threads:
-        thread.join()
+    assert running.close(), "every thread has ended"
 
 
 INTERCEPTING = ["always", "filter", "proxy"]
