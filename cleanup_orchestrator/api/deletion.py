@@ -21,13 +21,13 @@ from cleanup_orchestrator.api.errors import CODES, ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project
 from cleanup_orchestrator.core import messages
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.proposals import TOO_FAST, Proposal, Refused, Requester
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
-from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.step import StepView
 from cleanup_orchestrator.drain import base as drain
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ class DeletionHandlers:
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
         return self._view(req, *self._context.store.shown(deletion_id))
 
-    def _view(self, req: webob.Request, d: Deletion, steps: Sequence[Step]) -> dict[str, Any]:
+    def _view(self, req: webob.Request, d: DeletionView, steps: Sequence[StepView]) -> dict[str, Any]:
         enforcer = self._context.enforcer
         shown = views.deletion(d, steps, self._context.rules, href(req, d.id), enforcer.readable(req.context))
         shown["grants_removed"] = None

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, selection, time
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import DeletionView
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -29,7 +29,7 @@ class Counted(Protocol):
 
 
 def plan(
-    d: Deletion,
+    d: DeletionView,
     steps: Sequence[Step],
     found: Mapping[tuple[str, str, str], Mapping[Reason, Counted]],
     until: datetime.datetime,

@@ -19,7 +19,7 @@ from cleanup_orchestrator.api.deletion import places
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Deletion, Mode
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView, Mode
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Step
@@ -71,12 +71,13 @@ class Plans:
         }
 
 
-def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
+def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[DeletionView, tuple[Step, ...]]:
     """Return the dry run of a plan, with its steps, if the requester may see it.
 
     :raises ApiError: 403 forbidden; 404 plan_not_found: it does not exist, or the requester may not see it
     """
-    return find_record(context, requester, plan_id), context.store.steps(plan_id)
+    d, steps, _now = context.store.load(find_record(context, requester, plan_id).id)
+    return d, steps
 
 
 def find_record(context: ApiContext, requester: RequestContext, plan_id: str) -> Deletion:

@@ -11,14 +11,14 @@ from cleanup_orchestrator.api import microversions
 from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Deletion, Tally
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView, Tally
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import settle_until
-from cleanup_orchestrator.core.step import Leftover, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Leftover, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
@@ -80,7 +80,7 @@ def time(value: datetime.datetime | None) -> str | None:
 
 
 def deletion(
-    d: Deletion, steps: Sequence[Step], rules: Rules, href: str, readable: Collection[str] = ()
+    d: DeletionView, steps: Sequence[StepView], rules: Rules, href: str, readable: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a deletion with its children, holds, counts and blockers.
 
@@ -93,7 +93,7 @@ def deletion(
 
 
 def listed_deletion(
-    d: Deletion, steps: Sequence[Step], rules: Rules, href: str, readable: Collection[str] = ()
+    d: Deletion, steps: Sequence[StepView], rules: Rules, href: str, readable: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return a deletion as lists show it.
 
@@ -153,7 +153,7 @@ def selection(s: Selection) -> dict[str, Any]:
     return s.to_dict() | {"created_before": time(s.created_before)}
 
 
-def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> dict[str, Any]:
+def _detail(d: DeletionView, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
     return {
         "children": [
             {
@@ -194,7 +194,7 @@ def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> di
     }
 
 
-def blockers_of(d: Deletion, steps: Iterable[Step]) -> list[dict[str, str]]:
+def blockers_of(d: DeletionView, steps: Iterable[StepView]) -> list[dict[str, str]]:
     """Return what keeps a deletion from going on."""
     return [
         {
@@ -263,7 +263,7 @@ def grant(change: Change) -> dict[str, str]:
     return {"actor": data["actor"].removesuffix("s"), "actor_id": data["actor_id"], "role_id": data["role_id"]}
 
 
-def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
+def forced(d: Deletion, steps: Sequence[StepView]) -> dict[str, Any] | None:
     """Return the force of a deletion, or ``None``.
 
     ``unseen`` lists the types that were abandoned although they could not be listed.
@@ -317,7 +317,7 @@ def progress(d: Deletion) -> dict[str, Any]:
     return {name: getattr(d.tally, name) for name in _COUNTS} | {"round": d.round, "purpose": str(d.purpose)}
 
 
-def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
+def counts(d: Deletion, steps: Iterable[StepView]) -> list[dict[str, Any]]:
     """Return the counts of each resource type in each region.
 
     The state of a type that this attempt has not listed yet is ``idle``.

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import Deletion, DeletionCase
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -69,7 +69,7 @@ def affected_count(deletion: Deletion, steps: Iterable[Step]) -> int:
     return left + sum(s.deleted for s in sweeps)
 
 
-def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
+def for_deletion(deletion: DeletionCase, limit: int) -> Needed | None:
     """Return the approval without which a cascade may not begin.
 
     It is missing if too many cascades were requested within 24 hours. The count covers the 24 hours before the deletion

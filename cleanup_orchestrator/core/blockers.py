@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterable
 
 from cleanup_orchestrator.core import force, trees
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, Subject, remedy
 from cleanup_orchestrator.core.snapshot import in_scope
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
 from cleanup_orchestrator.core.transitions import LIVE
 
 #: Reasons of leftovers that do not block: the resources are about to be deleted, or stay as requested.
@@ -28,7 +28,7 @@ class Blocker:
     remedy: str
 
 
-def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
+def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker, ...]:
     """Return what keeps a deletion from going on, by region, service and type."""
     found = [
         Blocker(
@@ -45,12 +45,12 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
 
 
-def remedy_of(deletion: Deletion, step: Step) -> str:
+def remedy_of(deletion: Deletion, step: StepView) -> str:
     """Return what a person does about the reason of a step."""
     return remedy(step.reason, Subject(deletion.id, deletion.project_id, step.service, step.type), step.remedy)
 
 
-def blocks(deletion: Deletion, step: Step) -> bool:
+def blocks(deletion: DeletionView, step: StepView) -> bool:
     """Whether the latest result of a step in this attempt keeps the deletion from going on.
 
     While the step is tried again in the same round, that result counts. The results of an earlier round count only if
@@ -61,7 +61,7 @@ def blocks(deletion: Deletion, step: Step) -> bool:
     return _has_result(deletion, step) and _is_against(deletion, step)
 
 
-def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
+def only_a_person_clears(deletion: DeletionView, step: StepView) -> bool:
     """Whether a step blocks until a person changes something, however often it is tried again.
 
     Some steps never block in this way. The access step does not: if a sweep needs a token of the project and gets none,
@@ -78,7 +78,7 @@ def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
     return blocks(deletion, step) and not forced
 
 
-def _has_result(deletion: Deletion, step: Step) -> bool:
+def _has_result(deletion: Deletion, step: StepView) -> bool:
     """Whether the step has a result of this attempt that still says something."""
     if step.round < deletion.since_round:
         return False
@@ -93,7 +93,7 @@ def _has_result(deletion: Deletion, step: Step) -> bool:
     return step.attempt > 1 or later
 
 
-def _is_against(deletion: Deletion, step: Step) -> bool:
+def _is_against(deletion: DeletionView, step: StepView) -> bool:
     """Whether the result of a step keeps the deletion from going on.
 
     A sweep that has not run in the present round does not block, except for what does not end by itself: it waits for

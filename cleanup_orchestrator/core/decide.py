@@ -30,7 +30,7 @@ from cleanup_orchestrator.core.actions import (
     Wake,
 )
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import DeletionCase, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
@@ -44,7 +44,9 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.core.verifying import verifying
 
 
-def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None) -> Actions:
+def decide(
+    deletion: DeletionCase, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None
+) -> Actions:
     """Return what to do next with a deletion.
 
     :param steps: all of them, as stored

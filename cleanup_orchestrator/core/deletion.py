@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import functools
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
@@ -270,14 +270,8 @@ class Deletion:
     retry_now_at: datetime.datetime | None = None  #: steps that began before this time do not wait for their next try
     has_changes: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
     has_holds: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
-    liens: tuple[Lien, ...] = ()  #: those in force now (derived, and loaded only where needed, see ``Store.load``)
-    brake: Brake | None = None  #: if it is on (derived, loaded likewise)
-    children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
-    #: Cascades of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``).
-    cascades_before: int = 0
     queue_state: QueueState = QueueState.OUT  #: see :mod:`.queue`; the engine decides it
     turn_at: datetime.datetime | None = None  #: when it last got a place
-    queue: Queue = EMPTY_QUEUE  #: derived, and loaded only for a deletion without a place
     version: int = 0  #: of the row, for compare-and-swap
     tally: Tally = Tally()  #: as the latest decision counted it
 
@@ -311,6 +305,34 @@ class Deletion:
                 if asks:
                     return asks[0]
         return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeletionView(Deletion):
+    """A deletion with its holds and the deletions below it, as of one transaction: what a person is shown of it."""
+
+    liens: tuple[Lien, ...] = ()  #: those on the project that are in force
+    brake: Brake | None = None  #: if it is on
+    children: tuple[Child, ...] = ()  #: the deletions that it waits for
+
+    @classmethod
+    def of(cls, deletion: Deletion, **others: Any) -> Self:
+        """Return a deletion together with what other records say.
+
+        :param others: the fields that a ``Deletion`` does not have
+        """
+        return cls(**{name: getattr(deletion, name) for name in _FIELDS}, **others)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeletionCase(DeletionView):
+    """All that a decision reads of a deletion, as of one transaction."""
+
+    cascades_before: int = 0  #: of its domain or requester, in the 24 hours before it; 0 once it is not ``accepted``
+    queue: Queue = EMPTY_QUEUE  #: what waits before it; empty if it has a place or needs none
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Deletion))
 
 
 def accepted(**values: Any) -> Deletion:

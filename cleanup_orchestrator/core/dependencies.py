@@ -5,8 +5,8 @@ A node is ``service.type``. Edges come from ``ResourceType.after``, in which the
 deletion (its service is not in the catalog), or if the step is waived. If it has a step, the step must be clear in
 every region that matters. A name of an unsupported service is never satisfied.
 
-A name that is in ``Step.needed_by``, too, is also satisfied once the leftovers of the other type are known and are not
-about to be deleted. Then the step deletes what these leftovers do not need. The worker finds out what they need.
+A name that is in ``StepView.needed_by``, too, is also satisfied once the leftovers of the other type are known and are
+not about to be deleted. Then the step deletes what these leftovers do not need. The worker finds out what they need.
 
 Leftovers that are not in the plan of a cascade satisfy a name. In a deletion that keeps the project (``kept``),
 leftovers that are not in the plan or the selection do not: they go on being used, so that what they may need stays.
@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, StepView
 
-#: In ``Step.after``: every other type that does not declare this itself.
+#: In ``StepView.after``: every other type that does not declare this itself.
 EVERYTHING = "*"
 
 #: Reasons of leftovers that are about to be deleted. A type that needs them gone waits for that, and tries nothing.
@@ -48,12 +48,12 @@ def check(graph: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
         raise Cycle(list(error.args[1])) from None
 
 
-def confirmed_gone(step: Step, round_: int) -> bool:
+def confirmed_gone(step: StepView, round_: int) -> bool:
     """Whether the present round has confirmed that nothing of this type is left."""
     return step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.CLEAR
 
 
-def only_unplanned(step: Step, round_: int) -> bool:
+def only_unplanned(step: StepView, round_: int) -> bool:
     """Whether no leftover of this type in the present round is in the deletion's plan.
 
     Such leftovers stay.
@@ -62,13 +62,13 @@ def only_unplanned(step: Step, round_: int) -> bool:
     return left and 0 < step.unplanned == step.remaining
 
 
-def only_staying(step: Step, round_: int) -> bool:
+def only_staying(step: StepView, round_: int) -> bool:
     """Whether each leftover of this type in the present round is outside of the deletion's plan or its selection."""
     left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
     return left and 0 < step.unplanned + step.unselected == step.remaining
 
 
-def waits_for(step: Step, steps: Iterable[Step], round_: int, kept: bool = False) -> tuple[str, ...]:
+def waits_for(step: StepView, steps: Iterable[StepView], round_: int, kept: bool = False) -> tuple[str, ...]:
     """Return the names that this step still waits for.
 
     One region that failed, or cannot be listed, is enough. Regions do not wait for each other. A step without a region
@@ -90,14 +90,14 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int, kept: bool = False
 
 
 def waits_of_each(
-    waiting: Iterable[Step], steps: Collection[Step], round_: int, kept: bool = False
-) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    waiting: Iterable[StepView], steps: Collection[StepView], round_: int, kept: bool = False
+) -> Iterator[tuple[StepView, tuple[str, ...]]]:
     """Yield each of these steps with the names that it still waits for; see :func:`waits_for`.
 
     Each step is compared only with the steps that its names can lead to, not with all of them.
     """
     pending = [s for s in steps if not _satisfies(s, round_, kept)]
-    by_name: dict[str, list[Step]] = {}
+    by_name: dict[str, list[StepView]] = {}
     for each in pending:
         by_name.setdefault(each.name, []).append(each)
     unsupported = [each for each in pending if each.kind is StepKind.UNSUPPORTED]
@@ -135,7 +135,7 @@ def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:
     )
 
 
-def _satisfies(step: Step, round_: int, kept: bool) -> bool:
+def _satisfies(step: StepView, round_: int, kept: bool) -> bool:
     """Whether steps no longer wait for this one."""
     return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))
 
@@ -145,7 +145,7 @@ def _needing(step: Step, steps: Iterable[Step]) -> list[Step]:
     return [other for other in steps if other.name in step.needed_by and _edge(step, other)]
 
 
-def _stuck(step: Step, round_: int) -> bool:
+def _stuck(step: StepView, round_: int) -> bool:
     """Whether the present round has listed the leftovers of a step, and they are not about to be deleted."""
     left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
     return left and step.reason not in MOVING
@@ -162,13 +162,13 @@ def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _edge(step: Step, other: Step) -> bool:
+def _edge(step: StepView, other: StepView) -> bool:
     """Whether ``step`` waits for ``other`` until ``other`` is confirmed gone."""
     here = not step.region or not other.region or step.region == other.region
     return other.id != step.id and here and _matters(step, other)
 
 
-def _matters(step: Step, other: Step) -> bool:
+def _matters(step: StepView, other: StepView) -> bool:
     """Whether an edge leads from ``step`` to ``other``."""
     if other.waived:  # an admin decided to go on without it
         return False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from cleanup_orchestrator.core.deletion import Deletion, Force, Status, UseDecision
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepKind, StepResult, StepView
 
 
 def _of_attempt(deletion: Deletion) -> Force | None:
@@ -64,14 +64,14 @@ def works(deletion: Deletion) -> bool:
     return force is not None and deletion.round > force.round
 
 
-def usable(deletion: Deletion, step: Step) -> bool:
+def usable(deletion: Deletion, step: StepView) -> bool:
     """Whether the force of its type was not yet used on the leftovers of a step."""
     force = asked(deletion)
     left = step.outcome is Outcome.LEFTOVERS and not step.forcing
     return force is not None and left and step.name in force.types
 
 
-def is_abandoned(deletion: Deletion, step: Step) -> bool:
+def is_abandoned(deletion: Deletion, step: StepView) -> bool:
     """Whether everything in a step's latest result was abandoned.
 
     Such a result is reported, and no round waits for it. This does not cover a new leftover, nor an unknown result
@@ -102,7 +102,7 @@ def keep_abandoned(sweep: StepResult, before: Mapping[str, Leftover], key: Calla
     return dataclasses.replace(sweep, leftovers=tuple(leftovers))
 
 
-def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
+def unseen(deletion: Deletion, steps: Iterable[StepView]) -> list[StepView]:
     """Return the steps that were abandoned without a list of their resources."""
     if asked(deletion) is None:
         return []
@@ -110,7 +110,7 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
     return sorted(found, key=lambda s: (s.region, s.service, s.type))
 
 
-def summary(deletion: Deletion, steps: Iterable[Step]) -> str:
+def summary(deletion: Deletion, steps: Iterable[StepView]) -> str:
     """Return who asked for force, why, and what was abandoned; empty: no force."""
     force, steps = asked(deletion), list(steps)
     if force is None:
@@ -122,6 +122,6 @@ def summary(deletion: Deletion, steps: Iterable[Step]) -> str:
     return f"; {force}: " + ("; ".join(parts) or "nothing is abandoned")
 
 
-def _where(step: Step) -> str:
+def _where(step: StepView) -> str:
     name = step.name if step.type else step.service
     return f"{name} in {step.region}" if step.region else name

@@ -16,9 +16,10 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView, RoundPurpose, Status
+from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
-from cleanup_orchestrator.core.step import Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Step, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 
@@ -66,11 +67,13 @@ NO_OPTIONS = HoldOptions()
 class HoldInputs:
     """What the holds read besides the step."""
 
-    deletion: Deletion  #: with ``liens`` and ``brake`` as they are in force now
+    deletion: Deletion
     now: datetime.datetime = _ANY_TIME  #: the database's time, UTC; needed with windows or a fencing token
     options: HoldOptions = NO_OPTIONS
     fencing_token: int | None = None  #: the caller's; none: the caller holds no claim, and none is checked
     never_delete: str = ""  #: why the project is on the never-delete list; empty: it is not, or the list was not read
+    liens: tuple[Lien, ...] = ()  #: those on the project that are in force
+    brake: Brake | None = None  #: if it is on
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def destructive(deletion: Deletion, step: Step) -> bool:
     return step.kind in (StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE, StepKind.REMOVE)
 
 
-def swept_in_delete_round(deletion: Deletion, step: Step) -> bool:
+def swept_in_delete_round(deletion: Deletion, step: StepView) -> bool:
     """Whether a step of project settings is swept in the delete rounds already.
 
     A type of a project that is gone may stay unknown for ever, and then the last round never opens. So an informational
@@ -203,17 +206,17 @@ def _wrong_round(inputs: HoldInputs, step: Step) -> Found:
 
 def _liens(inputs: HoldInputs) -> Found:
     """Liens are in force on the project: each of the first ones, and the number of all others."""
-    for lien in inputs.deletion.liens[:NAMED_LIENS]:
+    for lien in inputs.liens[:NAMED_LIENS]:
         clear = f"an admin clears it with 'openstack project deletion lien delete {lien.id}'"
         yield f"{lien.explained} ({clear})", lien.expires_at
-    if more := inputs.deletion.liens[NAMED_LIENS:]:
+    if more := inputs.liens[NAMED_LIENS:]:
         yield f"{len(more)} more liens", None
 
 
 def _brake(inputs: HoldInputs) -> Found:
     """The brake is on."""
-    if inputs.deletion.brake is not None:
-        yield f"{inputs.deletion.brake.explained} ('openstack project deletion brake unset' lifts it)", None
+    if inputs.brake is not None:
+        yield f"{inputs.brake.explained} ('openstack project deletion brake unset' lifts it)", None
 
 
 def _outside_windows(inputs: HoldInputs) -> Found:
@@ -288,9 +291,9 @@ def causes(inputs: HoldInputs, step: Step, writing: bool = True) -> Iterator[Cau
             yield from one.causes(inputs, step)
 
 
-def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
-    """Whether a step may run, or (``writing``) write, whatever the time and the claim."""
-    return next(causes(HoldInputs(deletion), step, writing), None) is None
+def may_run(deletion: Deletion, step: Step) -> bool:
+    """Whether a step may run, whatever the time and the claim."""
+    return next(causes(HoldInputs(deletion), step, writing=False), None) is None
 
 
 def shown(found: Iterable[Cause]) -> str:
@@ -306,14 +309,14 @@ def shown(found: Iterable[Cause]) -> str:
     return f"the deletion is on hold ({', '.join(on_hold)}); the condition 'on_hold' says why"
 
 
-def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Withheld | None:
+def hold(deletion: DeletionView, now: datetime.datetime, options: HoldOptions) -> Withheld | None:
     """Return what keeps a deletion from locking and deleting now.
 
     ``None``: nothing does, or the deletion never writes. A cancel is never held: it gives the project back.
     """
     if not deletion.profile.writes or deletion.status is Status.CANCELLING:
         return None
-    inputs = HoldInputs(deletion, now, options)
+    inputs = HoldInputs(deletion, now, options, liens=deletion.liens, brake=deletion.brake)
     found = [cause for one in WAITING for cause in one.of_deletion(inputs)]
     if not found:
         return None

@@ -8,7 +8,7 @@ from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 
@@ -77,7 +77,7 @@ def _recoverable(d: Deletion) -> list[str]:
     return [*window, *([approval.message] if approval else [])] or [d.message]
 
 
-def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
+def waits(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, str]:
     """Return what each resource type of a cascade waits for that is not tried yet in the present delete round.
 
     Types that only a person can clear are not among them: these say what blocks them.
@@ -89,7 +89,7 @@ def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
     return {(s.region, s.service, s.type): _wait(names) for s, names in found}
 
 
-def behind(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, tuple[str, ...]]:
+def behind(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, tuple[str, ...]]:
     """Return for each type that waits in the present delete round which types do not move that it waits for.
 
     Directly or not. A type whose service deletes its resources moves, and so does one that is being swept.
@@ -97,11 +97,11 @@ def behind(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, tuple[st
     every, round_ = list(steps), deletion.round
     late, kept = _late(deletion, every), deletion.profile.keeps_project
     names = {s.id: found for s, found in dependencies.waits_of_each(late, every, round_, kept)}
-    by_name: dict[str, list[Step]] = {}
+    by_name: dict[str, list[StepView]] = {}
     for step in every:
         by_name.setdefault(step.name if step.type else step.service, []).append(step)
 
-    def roots(step: Step) -> set[str]:
+    def roots(step: StepView) -> set[str]:
         found: set[str] = set()
         seen, pending = {step.id}, [step]
         while pending:
@@ -120,14 +120,14 @@ def behind(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, tuple[st
     return {(s.region, s.service, s.type): tuple(sorted(found)) for s in late if (found := roots(s))}
 
 
-def _late(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
+def _late(deletion: Deletion, steps: Iterable[StepView]) -> list[StepView]:
     """Return the sweeps that have not run yet in the present delete round."""
     if deletion.status is not Status.DELETING or deletion.purpose is not RoundPurpose.DELETE:
         return []
     return [s for s in steps if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
 
 
-def _has_stopped(step: Step, round_: int) -> bool:
+def _has_stopped(step: StepView, round_: int) -> bool:
     """Whether a step has a result in a round after which nothing of it goes on by itself."""
     here = step.state is StepState.DONE and (step.round == round_ or step.kind is StepKind.UNSUPPORTED)
     left = step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)

@@ -11,7 +11,7 @@ import datetime
 import hashlib
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Step
@@ -66,7 +66,7 @@ def lien(deletion: Deletion, step: Step, in_use: str, now: datetime.datetime) ->
     )
 
 
-def raised(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
+def raised(deletion: DeletionView, steps: Iterable[Step]) -> tuple[Step, ...]:
     """Return the steps whose lien is in force now."""
     liens = {one.id for one in deletion.liens}
     return tuple(step for step in steps if liens and lien_id(deletion.id, step) in liens)

@@ -18,6 +18,7 @@ from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import (
     Approval,
     Deletion,
+    DeletionView,
     Force,
     RoundPurpose,
     Status,
@@ -121,11 +122,10 @@ Proposal = Approve | Retry | Stop | AbandonLeftovers | OverruleUses
 
 
 def apply(
-    proposal: Proposal, deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests
+    proposal: Proposal, deletion: DeletionView, steps: Sequence[Step], now: datetime.datetime, requests: Requests
 ) -> Applied | None:
     """Return what a proposal makes of a deletion, with one journal line; ``None``: there is nothing to change.
 
-    :param deletion: with the liens in force
     :param steps: all of the deletion
     :param requests: of the deletion and those above it
     :raises Refused: the deletion does not allow it
@@ -182,7 +182,7 @@ def _approve(
 
 
 # -- retry
-def _retry(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | None:
+def _retry(proposal: Retry, d: DeletionView, now: datetime.datetime) -> Applied | None:
     if transitions.retries_in_place(d):
         return _try_now(proposal, d, now)
     applied = _moved(proposal, d, Status.ACCEPTED, "retried", now)

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, DeletionCase, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, StepView
 from cleanup_orchestrator.core.transitions import LOCKED
 
 #: Obstacles to the removal of a project that a manager of its domain can set up and remove.
@@ -26,12 +26,12 @@ BY_MANAGERS = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_RENAMED, Re
 FATAL = BY_MANAGERS | {Reason.PROJECT_IS_DOMAIN, Reason.PROJECT_KNOWN, Reason.PROJECT_PROTECTED}
 
 
-def done(step: Step, since: int) -> bool:
+def done(step: StepView, since: int) -> bool:
     """Whether the step has a result that is not older than round ``since``."""
     return step.round >= since and step.state is StepState.DONE
 
 
-def in_scope(deletion: Deletion, step: Step) -> bool:
+def in_scope(deletion: Deletion, step: StepView) -> bool:
     """Whether a step belongs to the rounds of ``deletion.purpose``.
 
     A waived step is not in any round. An informational step is in each inventory, for the report. Once the project is
@@ -47,7 +47,7 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
     return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
-def keeps_last_result(deletion: Deletion, step: Step) -> bool:
+def keeps_last_result(deletion: Deletion, step: StepView) -> bool:
     """Whether a step keeps the result of its last scoped list.
 
     Such a step is no longer in any round, and no step waits for it.
@@ -90,7 +90,7 @@ def retry_at(step: Step, deletion: Deletion, rules: Rules) -> datetime.datetime:
 class Snapshot:
     """One deletion as one decision sees it."""
 
-    deletion: Deletion
+    deletion: DeletionCase
     steps: Sequence[Step]  #: all of the deletion
     now: datetime.datetime  #: the database's time, UTC
     rules: Rules

@@ -90,8 +90,8 @@ class ScanCounts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One resource type in one region, or a task for the whole deletion or scan (``StepKind``)."""
+class StepView:
+    """What a person is shown of a step, and all that what he is shown follows from."""
 
     id: str
     owner_id: str  #: of the deletion or the orphan scan that it is a step of
@@ -120,21 +120,14 @@ class Step:
     unplanned: int = 0  #: of the leftovers, those that are not in the plan that the deletion follows
     unselected: int = 0  #: of the leftovers, those that are not in the deletion's selection
     digest: str = ""  #: of the ids that may be deleted, as of the latest list; empty: not listed
-    deleted: int = 0  #: confirmed gone, over all sweeps
+    deleted: int = 0  #: gone from the lists of the project, over all sweeps; see ``results.record``
     calls: int = 0  #: API calls, over all sweeps
     same: int = 0  #: how many results in a row had this outcome and this reason
     #: Whether the service said at the latest list that it lacks the type. The project has none of it then, unless an
     #: earlier list worked.
     absent: bool = False
     remedy: str = ""  #: what a person does about ``reason``; empty: see the reason
-    counts: ScanCounts = ScanCounts()  #: of a step of an orphan scan
-    fencing_token: int = 0  #: incremented by each claim; a write with an older token is refused
-    worker: str = ""
-    dispatched_at: datetime.datetime | None = None
     started_at: datetime.datetime | None = None
-    finished_at: datetime.datetime | None = None
-    lease_until: datetime.datetime | None = None
-    version: int = 0
 
     @property
     def name(self) -> str:
@@ -155,6 +148,19 @@ class Step:
     def seen_twice(self) -> bool:
         """Whether the reason does not rest on a single answer, which may have been odd."""
         return self.kind is not StepKind.SWEEP or self.reason not in ONE_ANSWER or self.same > 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step(StepView):
+    """One resource type in one region, or a task for the whole deletion or scan (``StepKind``)."""
+
+    counts: ScanCounts = ScanCounts()  #: of a step of an orphan scan
+    fencing_token: int = 0  #: incremented by each claim; a write with an older token is refused
+    worker: str = ""
+    dispatched_at: datetime.datetime | None = None
+    finished_at: datetime.datetime | None = None
+    lease_until: datetime.datetime | None = None
+    version: int = 0
 
 
 #: The longest message of a leftover, in characters. It may name some dozen blocking resources.
@@ -219,9 +225,9 @@ class StepResult:
     leftovers: tuple[Leftover, ...] = ()
     in_use_unplanned: int = 0  #: of the leftovers that others use, those that are not in the plan either
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
-    digest: str = ""  #: see ``Step.digest``
-    absent: bool = False  #: see ``Step.absent``
-    remedy: str = ""  #: see ``Step.remedy``
+    digest: str = ""  #: see ``StepView.digest``
+    absent: bool = False  #: see ``StepView.absent``
+    remedy: str = ""  #: see ``StepView.remedy``
     deletes: tuple[DeleteRecord, ...] | None = None  #: of all leftovers; ``None``: those on record still hold
     more: bool = False  #: the list was not read to its end: there is more than it has
     #: Resources that are named although they are no leftovers: kept ones, for a plan, and informational ones.

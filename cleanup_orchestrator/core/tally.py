@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Tally
 from cleanup_orchestrator.core.snapshot import done, in_scope
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepView
 
 
-def listed(deletion: Deletion, step: Step) -> bool:
+def listed(deletion: Deletion, step: StepView) -> bool:
     """Return whether the step's result counts: the present attempt listed it.
 
     For a waived step the latest result of any attempt counts.
@@ -21,12 +21,12 @@ def listed(deletion: Deletion, step: Step) -> bool:
     return step.round >= deletion.since_round or bool(step.waived)
 
 
-def remaining(deletion: Deletion, step: Step) -> int:
+def remaining(deletion: Deletion, step: StepView) -> int:
     """Return the number of leftovers of a step in this attempt."""
     return step.remaining if listed(deletion, step) else 0
 
 
-def found(deletion: Deletion, step: Step) -> int:
+def found(deletion: Deletion, step: StepView) -> int:
     """Return the number of resources that a step ever found.
 
     Neither a later list with fewer resources nor one that failed reduces it.
@@ -37,7 +37,7 @@ def found(deletion: Deletion, step: Step) -> int:
     return max(step.found, step.deleted + there)
 
 
-def _finished(deletion: Deletion, step: Step, since: int) -> bool:
+def _finished(deletion: Deletion, step: StepView, since: int) -> bool:
     """Whether a step is not tried again in the present round, so that the number of such steps never goes back."""
     if not done(step, since):
         return False
@@ -46,7 +46,7 @@ def _finished(deletion: Deletion, step: Step, since: int) -> bool:
     return deletion.purpose is RoundPurpose.NONE or over
 
 
-def tally(deletion: Deletion, steps: Iterable[Step]) -> Tally:
+def tally(deletion: Deletion, steps: Iterable[StepView]) -> Tally:
     """Count the results of all steps of a deletion."""
     every = list(steps)
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]

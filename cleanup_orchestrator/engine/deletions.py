@@ -16,7 +16,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import Applied, apply
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import Deletion, DeletionCase
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepState
@@ -276,7 +276,7 @@ class Engine:
         else:
             self.alarms.clear(deletion.id)
 
-    def _apply(self, deletion: Deletion, steps: tuple[Step, ...], now: datetime.datetime) -> Applied | None:
+    def _apply(self, deletion: DeletionCase, steps: tuple[Step, ...], now: datetime.datetime) -> Applied | None:
         """Decide, and return what to save; ``None``: there is nothing to do now."""
         actions = deciding.decide(deletion, steps, now, self.rules)
         if not actions:

@@ -14,13 +14,13 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals, dry_runs, proposals
 from cleanup_orchestrator.core.actions import Applied
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionCase, DeletionView, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.proposals import Proposal
-from cleanup_orchestrator.core.queue import QueueState
+from cleanup_orchestrator.core.queue import EMPTY_QUEUE, QueueState
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.step import Step, StepKind, StepView
 from cleanup_orchestrator.core.transitions import LIVE, WORKING, retries_in_place
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
@@ -36,13 +36,13 @@ from cleanup_orchestrator.store.request_limits import check_requests
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
 #: What a decision is made on: a deletion, all its steps, and the database's time, as of one transaction.
-Loaded = tuple[Deletion, tuple[Step, ...], datetime.datetime]
+Loaded = tuple[DeletionCase, tuple[Step, ...], datetime.datetime]
 
 #: A deletion before and after a write, and the liens that ended with it.
 Ended = tuple[Deletion, Deletion, list[Lien]]
 
 #: Decides on a deletion; ``None``: there is nothing to do. Without effects: it may be called again.
-Decision = Callable[[Deletion, tuple[Step, ...], datetime.datetime], Applied | None]
+Decision = Callable[[DeletionCase, tuple[Step, ...], datetime.datetime], Applied | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Decided:
 
 
 #: Decides on a deletion within the transaction that locks it.
-_LockedDecision = Callable[[Connection, Deletion, tuple[Step, ...], datetime.datetime], Applied | None]
+_LockedDecision = Callable[[Connection, DeletionCase, tuple[Step, ...], datetime.datetime], Applied | None]
 
 #: How often a proposal is applied anew because a worker or another deletion of the project got in between.
 _TRIES = 10
@@ -221,13 +221,11 @@ class Deletions(Repository):
     def load(self, deletion_id: str) -> Loaded:
         """Return a deletion, all its steps, and the time, as of one transaction.
 
-        The deletion has its children, and the liens and the brake in force.
-
         :raises NotFound: when it does not exist
         """
         with self._database.read() as c:
             deletion, now = queries.get_deletion_now(c, deletion_id)
-            return _with_others(c, deletion, now), queries.steps_of(c, deletion_id), now
+            return _case(c, deletion, now), queries.steps_of(c, deletion_id), now
 
     def decide(self, deletion_id: str, decision: Decision, places: int | None = None) -> Decided | None:
         """Load a deletion, decide on it, and save the decision in the same transaction.
@@ -278,7 +276,7 @@ class Deletions(Repository):
         """
         with self._database.read() as c:
             deletion, now = queries.get_deletion_now(c, proposal.seen.id)
-            _propose(proposal, c, _with_others(c, deletion, now), queries.steps_of(c, deletion.id), now)
+            _propose(proposal, c, _case(c, deletion, now), queries.steps_of(c, deletion.id), now)
 
     @retry_transient
     def _decide(
@@ -290,11 +288,11 @@ class Deletions(Repository):
             the decision in the journal, unless it has no line there
         """
         with self._database.begin() as c:
-            deletion, steps, now = queries.load_locked(c, deletion_id)
+            before, steps, now = queries.load_locked(c, deletion_id)
             for last in attempts[-1:]:
                 if any(is_written(c, deletion_id, last.now, event) for event in last.applied.events[:1]):
                     return last
-            deletion = _with_others(c, deletion, now, places)
+            deletion = _case(c, before, now, places)
             applied = decision(c, deletion, steps, now)
             if applied is None:
                 return None
@@ -312,19 +310,16 @@ class Deletions(Repository):
         return decided
 
     @retry_transient
-    def shown(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...]]:
-        """Return a deletion as :meth:`load` does, with what views show of its steps.
-
-        The steps may be incomplete, so no decision may be made with them; see :func:`queries.shown_steps_of`. They are
-        complete if views need their order or times: for what waits, and for the projects below.
+    def shown(self, deletion_id: str) -> tuple[DeletionView, tuple[StepView, ...]]:
+        """Return what a person is shown of a deletion and of its steps, as of one transaction.
 
         :raises NotFound: when it does not exist
         """
         with self._database.read() as c:
-            deletion, now = queries.get_deletion_now(c, deletion_id)
-            deletion = guard.with_holds(c, _with_children(c, deletion), now)
-            complete = deletion.purpose is RoundPurpose.DELETE or deletion.children
-            return deletion, (queries.steps_of if complete else queries.shown_steps_of)(c, deletion_id)
+            record, now = queries.get_deletion_now(c, deletion_id)
+            liens, brake = guard.holds(c, record, now)
+            deletion = DeletionView.of(record, liens=liens, brake=brake, children=_children(c, record))
+            return deletion, queries.shown_steps_of(c, deletion_id)
 
     def _tell(self, saved: Iterable[Ended]) -> None:
         """Tell the listeners of deletions that were saved, and of the liens that ended with them."""
@@ -335,7 +330,7 @@ class Deletions(Repository):
 
 
 def _propose(
-    proposal: Proposal, c: Connection, deletion: Deletion, steps: tuple[Step, ...], now: datetime.datetime
+    proposal: Proposal, c: Connection, deletion: DeletionView, steps: tuple[Step, ...], now: datetime.datetime
 ) -> Applied | None:
     """Apply a proposal, and check the limits of the requester if the deletion becomes live again.
 
@@ -348,14 +343,19 @@ def _propose(
     return applied
 
 
-def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> Deletion:
-    """Return a deletion with its children, its holds and the queue before it; see :meth:`Deletions.load`."""
-    deletion = _with_children(c, deletion)
-    if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
-        deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
-    if deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING:
-        deletion = dataclasses.replace(deletion, queue=queue_before(c, deletion, now, places))
-    return guard.with_holds(c, deletion, now)
+def _case(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> DeletionCase:
+    """Return a deletion with all that a decision reads of it besides its steps."""
+    liens, brake = guard.holds(c, deletion, now)
+    counts = deletion.status is Status.ACCEPTED and approvals.counts(deletion)
+    waits = deletion.status in WORKING and deletion.queue_state is not QueueState.WORKING
+    return DeletionCase.of(
+        deletion,
+        liens=liens,
+        brake=brake,
+        children=_children(c, deletion),
+        cascades_before=cascades_before(c, deletion) if counts else 0,
+        queue=queue_before(c, deletion, now, places) if waits else EMPTY_QUEUE,
+    )
 
 
 def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> list[Ended]:
@@ -431,12 +431,12 @@ def _write_consequences(
     return end_liens_of(c, before, queries.steps_of(c, before.id), now, actor) if ends else []
 
 
-def _with_children(c: Connection, deletion: Deletion) -> Deletion:
-    """Return a deletion with the deletions of the projects below, if it waits for them."""
+def _children(c: Connection, deletion: Deletion) -> tuple[Child, ...]:
+    """Return the deletions of the projects below, if a deletion waits for them."""
     if not deletion.include_subtree:
-        return deletion
+        return ()
     table = t.deletions
     names = ("id", "project_id", "status", "status_at", "project_name", "attention")
     query = sa.select(*(table.c[name] for name in names), records.needs_attention().label("asks"))
     rows = c.execute(query.where(table.c.parent_deletion_id == deletion.id).order_by(table.c.project_id))
-    return dataclasses.replace(deletion, children=tuple(records.child(row) for row in rows))
+    return tuple(map(records.child, rows))

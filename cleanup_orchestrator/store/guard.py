@@ -7,7 +7,6 @@ Each function works within the caller's transaction.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldInputs, HoldName, HoldOptions
+from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import SCANNING
 from cleanup_orchestrator.core.step import SCANS, Step, StepState
 from cleanup_orchestrator.core.transitions import LIVE
@@ -117,19 +117,18 @@ def _causes(
     found = queries.find_work(c, step.id)
     if found is None:
         return (Cause(HoldName.CLAIM_LOST, "the step is no longer on record"),), None
-    deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)
+    liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)
     options = NO_OPTIONS if undoing else options
-    inputs = HoldInputs(deletion, found.now, options, step.fencing_token, never_delete)
+    inputs = HoldInputs(found.deletion, found.now, options, step.fencing_token, never_delete, liens, brake)
     return tuple(guard.causes(inputs, found.step)), found.now
 
 
-def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
-    """Return a deletion with the liens and the brake in force.
+def holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> tuple[tuple[Lien, ...], Brake | None]:
+    """Return the liens that are in force on a deletion's project, and the brake if it is on.
 
     If none is on record, no further query is made.
     """
     if not deletion.has_holds:
-        return deletion
+        return (), None
     brake = current_brake(c)
-    liens = current_liens(c, [deletion.project_id], now)
-    return dataclasses.replace(deletion, liens=liens, brake=brake if brake.on else None)
+    return current_liens(c, [deletion.project_id], now), brake if brake.on else None

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Row
 
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.orphan_scan import OrphanScan
-from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.step import Step, StepView
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import CLOCK, database_time
@@ -145,11 +145,8 @@ def steps_of(c: Connection, owner_id: str) -> tuple[Step, ...]:
     return tuple(map(records.step, c.execute(_STEPS, {"owner_id": owner_id}).all()))
 
 
-def shown_steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:
-    """Return what views show of all steps of a deletion, in the same order.
-
-    The steps are not complete: they do not have what workers and decisions need, such as order, tokens and times.
-    """
+def shown_steps_of(c: Connection, deletion_id: str) -> tuple[StepView, ...]:
+    """Return what views show of all steps of a deletion, in the same order."""
     return tuple(map(records.shown_step, c.execute(_SHOWN_STEPS, {"owner_id": deletion_id}).all()))
 
 

@@ -29,12 +29,12 @@ from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, 
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
-from cleanup_orchestrator.core.step import Leftover, Outcome, ScanCounts, Step, StepKind, StepState, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, ScanCounts, Step, StepKind, StepState, StepView, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
-#: Fields of a deletion that are computed from other tables and rows.
-_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before", "queue"})
+#: Fields of a deletion that are computed from other tables.
+_DERIVED = frozenset({"has_changes", "has_holds"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
 
     ``live_project_id`` is set only while it is live.
     """
-    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
+    values = {name: getattr(d, name) for name in _DELETION_FIELDS}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
     values["message"], values["project_name"] = text(d.message), text(d.project_name)[:255]
@@ -256,30 +256,21 @@ def step(row: Row[Any], prefix: str = "") -> Step:
     return Step(**values)
 
 
-#: The columns that views show, in the order of the fields. The others keep the defaults of their fields.
-_SHOWN = tuple(
-    t.steps.c[name]
-    for name in (
-        *("id", "owner_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
-        *("waived", "round", "attempt", "state", "outcome", "reason", "message", "found", "remaining", "kept"),
-        *("forcing", "abandoned", "unseen", "unplanned", "unselected", "digest", "deleted", "calls"),
-        *("same", "absent", "remedy"),
-    )
-)
-
-
 def select_shown_steps() -> sa.Select[Any]:
-    """Return a query for what views show of all steps, whose rows :func:`shown_step` reads."""
-    return sa.select(*_SHOWN)
+    """Return a query for what views show of all steps, whose rows :func:`shown_step` reads.
+
+    It takes two thirds of the time of a query for all columns.
+    """
+    return sa.select(*(t.steps.c[field.name] for field in dataclasses.fields(StepView)))
 
 
-def shown_step(row: Sequence[Any]) -> Step:
-    """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
-    id_, owner_id, kind, region, service, type_, setting, informational, token, *rest = row
+def shown_step(row: Sequence[Any]) -> StepView:
+    """Return what views show of the step in a row of :func:`select_shown_steps`."""
+    id_, owner_id, kind, region, service, type_, after, needed_by, setting, informational, token, *rest = row
     waived, round_, attempt, state, outcome, *others = rest
-    where = id_, owner_id, _KINDS[kind], region, service, type_, (), (), setting, informational
+    where = id_, owner_id, _KINDS[kind], region, service, type_, tuple(after), tuple(needed_by), setting, informational
     result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
-    return Step(*where, *result, *others)
+    return StepView(*where, *result, *others)
 
 
 def scan_values(s: OrphanScan) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force, orphan_scan
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, allowed
+from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, may_run
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.messages import Place
@@ -279,7 +279,7 @@ class Steps(Repository):
 def _waiting(c: Connection, step_id: str) -> tuple[Deletion | OrphanScan, Step, datetime.datetime, bool] | None:
     """Return a step with what it belongs to, the time, and whether the latter waits for the step."""
     if (found := queries.find_work(c, step_id)) is not None:
-        return found.deletion, found.step, found.now, allowed(found.deletion, found.step)
+        return found.deletion, found.step, found.now, may_run(found.deletion, found.step)
     if (of_scan := queries.find_scan_work(c, step_id)) is not None:
         return *of_scan, of_scan.scan.status in SCANNING
     return None

@@ -98,5 +98,5 @@ class Orchestrator:
 
     def blockers(self, deletion_id: str) -> dict[str, str]:
         """What keeps a deletion from going on."""
-        found = blockers(self.store.get(deletion_id), self.store.steps(deletion_id))
+        found = blockers(*self.store.load(deletion_id)[:2])
         return {f"{b.service}.{b.type}": f"{b.reason}: {b.message}" for b in found}

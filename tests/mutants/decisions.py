@@ -437,14 +437,14 @@ MUTATIONS = (
     Mutation(
         "A lien does not hold a deletion",
         GUARD,
-        "for lien in inputs.deletion.liens[:NAMED_LIENS]:",
+        "for lien in inputs.liens[:NAMED_LIENS]:",
         "for lien in ():",
         tests("core/guard"),
     ),
     Mutation(
         "The brake does not hold a deletion",
         GUARD,
-        "    if inputs.deletion.brake is not None:\n",
+        "    if inputs.brake is not None:\n",
         "    if False:\n",
         tests("core/guard"),
     ),

@@ -115,22 +115,22 @@ MUTATIONS = (
     Mutation(
         "A worker may write while a lien is in force",
         GUARD,
-        "deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)",
-        "deletion = found.deletion",
+        "liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)",
+        "liens, brake = ((), None)",
         tests("store/guard"),
     ),
     Mutation(
         "The brake is not asked before a write",
         GUARD,
-        "return dataclasses.replace(deletion, liens=liens, brake=brake if brake.on else None)",
-        "return dataclasses.replace(deletion, liens=liens, brake=None)",
+        "return current_liens(c, [deletion.project_id], now), brake if brake.on else None",
+        "return current_liens(c, [deletion.project_id], now), None",
         tests("store/guard"),
     ),
     Mutation(
         "Liens are not asked before a write",
         GUARD,
-        "return dataclasses.replace(deletion, liens=liens, brake=brake if brake.on else None)",
-        "return dataclasses.replace(deletion, liens=(), brake=brake if brake.on else None)",
+        "return current_liens(c, [deletion.project_id], now), brake if brake.on else None",
+        "return (), brake if brake.on else None",
         tests("store/guard"),
     ),
     Mutation(
@@ -143,8 +143,8 @@ MUTATIONS = (
     Mutation(
         "A lien keeps a drain from being undone",
         GUARD,
-        "deletion = found.deletion if undoing else with_holds(c, found.deletion, found.now)",
-        "deletion = with_holds(c, found.deletion, found.now)",
+        "liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)",
+        "liens, brake = holds(c, found.deletion, found.now)",
         tests("store/changes"),
     ),
     Mutation(

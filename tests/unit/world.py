@@ -6,9 +6,9 @@ import dataclasses
 import datetime
 from collections.abc import Callable
 
-from cleanup_orchestrator.core import actions, decide, force, results, transitions
+from cleanup_orchestrator.core import actions, decide, force, guard, results, transitions
 from cleanup_orchestrator.core.approvals import Requests
-from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, DeletionCase, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, Proposal, Requester, Retry, apply
 from cleanup_orchestrator.core.reasons import Reason
@@ -32,9 +32,9 @@ def left(*names: str, reason: Reason = Reason.PRESENT) -> StepResult:
     return StepResult(Outcome.LEFTOVERS, str(reason), found=len(items), leftovers=items)
 
 
-def deletion(**values: object) -> Deletion:
+def deletion(**values: object) -> DeletionCase:
     """Return a fresh deletion."""
-    base = Deletion(
+    base = DeletionCase(
         id="d",
         project_id="p",
         project_name="P",
@@ -49,6 +49,11 @@ def deletion(**values: object) -> Deletion:
         wake_at=T0,
     )
     return dataclasses.replace(base, **values)  # type: ignore[arg-type]
+
+
+def allowed(record: DeletionCase, step: Step, writing: bool = False) -> bool:
+    """Whether a step may run, or (``writing``) write, whatever the time and the claim."""
+    return not any(guard.causes(guard.HoldInputs(record, liens=record.liens, brake=record.brake), step, writing))
 
 
 def sweep_step(name: str, **values: object) -> Step:
@@ -90,6 +95,7 @@ class World:
         """One decision; whether anything changed."""
         before = self.deletion
         steps = tuple(self.steps.values())
+        assert isinstance(self.deletion, DeletionCase)
         decided = decide.decide(self.deletion, steps, self.now, self.rules)
         applied = actions.apply(self.deletion, steps, decided, self.now)
         for action in decided:
@@ -178,6 +184,7 @@ class World:
 
     def ask(self, proposal: Proposal) -> None:
         """Apply a proposal."""
+        assert isinstance(self.deletion, DeletionCase)
         applied = apply(proposal, self.deletion, tuple(self.steps.values()), self.now, Requests())
         assert applied is not None
         self.deletion = applied.deletion

@@ -103,7 +103,7 @@ def separately(c, step, options, undoing):
     if found.status not in LIVE or current.round < found.since_round:
         return False
     if undoing:
-        options = NO_OPTIONS
+        options, held, on = NO_OPTIONS, (), None
     else:
         liens = [records.lien(row) for row in c.execute(sa.select(tables.liens))]
         held = tuple(
@@ -115,8 +115,7 @@ def separately(c, step, options, undoing):
         )
         brake = c.execute(sa.select(tables.brakes)).first()
         on = Brake(True, "x", since=NOW) if brake is not None and brake.on else None
-        found = dataclasses.replace(found, liens=held, brake=on)
-    inputs = core_guard.HoldInputs(found, NOW, options, step.fencing_token)
+    inputs = core_guard.HoldInputs(found, NOW, options, step.fencing_token, liens=held, brake=on)
     return not list(core_guard.causes(inputs, current))
 
 

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import approvals, transitions
 from cleanup_orchestrator.core.deletion import Approval, Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from tests.support.cases import each_case
 from tests.support.examples import examples
-from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 DAY = datetime.timedelta(days=1)
 PORT = sweep_step("network.port")

@@ -11,7 +11,6 @@ from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.findings import ProjectReopened
-from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
@@ -19,7 +18,7 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, St
 from cleanup_orchestrator.core.transitions import LIVE, forcible
 from tests.support.cases import each_case
 from tests.support.examples import examples
-from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 SERVER = sweep_step("compute.server")
 PORT = sweep_step("network.port", after=("compute.server",))

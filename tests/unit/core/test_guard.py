@@ -11,7 +11,7 @@ from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core import guard, results
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import HoldOptions, allowed, destructive
+from cleanup_orchestrator.core.guard import HoldOptions, destructive
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
@@ -26,7 +26,7 @@ from cleanup_orchestrator.core.transitions import (
 from cleanup_orchestrator.errors import OnHold, classify
 from tests.support.cases import each_case
 from tests.support.examples import examples
-from tests.unit.world import CLEAR, DONE, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, DONE, T0, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)

@@ -7,10 +7,9 @@ import pytest
 from cleanup_orchestrator.core import actions, lock
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReopened, RemovalStopped
-from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token
-from tests.unit.world import CLEAR, T0, World, deletion, sweep_step
+from tests.unit.world import CLEAR, T0, World, allowed, deletion, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)

@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
 from tests.support.cases import each_case
-from tests.unit.world import CLEAR, REMOVING, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, REMOVING, World, allowed, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)

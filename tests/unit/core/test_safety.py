@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReclosed, ProjectReopened
-from cleanup_orchestrator.core.guard import HoldOptions, allowed
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.proposals import Requester, Retry
@@ -47,7 +47,7 @@ from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
 from tests.support.no_protocol import NoProtocol
 from tests.support.stores import save
-from tests.unit.world import CLEAR, REMOVING, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, REMOVING, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 GROUP = sweep_step("network.default_group", project_setting=True, after=("network.port",))

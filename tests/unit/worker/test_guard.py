@@ -36,7 +36,12 @@ class Records:
         self.asked.append(options)
         if not self.may:
             return (Cause(HoldName.CLAIM_LOST, "the worker no longer holds the lease of this step"),)
-        return tuple(causes(HoldInputs(self.record, T0, HoldOptions(), None, never_delete), step))
+        return tuple(
+            causes(
+                HoldInputs(self.record, T0, HoldOptions(), None, never_delete, self.record.liens, self.record.brake),
+                step,
+            )
+        )
 
     def load(self, _deletion_id):
         return self.record, (), T0

@@ -9,7 +9,7 @@ import pytest
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import allowed, destructive
+from cleanup_orchestrator.core.guard import destructive
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason
@@ -23,7 +23,7 @@ from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
 from tests.support import sweeps
 from tests.unit.answers import connection, project
-from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 TASK = "OS-EXT-STS:task_state"
 SERVER = next(t for t in compute.SERVICE.types if t.name == "server")

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
@@ -14,7 +13,7 @@ from cleanup_orchestrator.plugins import conformance, identity
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 from tests.support import sweeps
 from tests.unit.worker.test_deleting import US, Shelf, row
-from tests.unit.world import REMOVING, T0, UNKNOWN, World, deletion, left, sweep_step
+from tests.unit.world import REMOVING, T0, UNKNOWN, World, allowed, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 QUOTA = sweep_step("network.quota", project_setting=True)
@@ -80,9 +79,9 @@ def test_of_a_dead_project_it_goes_though_something_stays_unknown():
 def test_when_it_may_be_deleted(purpose, gone, may):
     record = deletion(status=Status.DELETING, purpose=purpose, project_gone_at=T0 if gone else None)
     step = dataclasses.replace(CREDENTIAL, round=record.round)
-    assert guard.allowed(record, step, writing=True) is may
+    assert allowed(record, step, writing=True) is may
     quota = dataclasses.replace(QUOTA, round=record.round)
-    assert guard.allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
+    assert allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
 def test_an_inventory_names_each_informational_resource_and_no_leftover():
