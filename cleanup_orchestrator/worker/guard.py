@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession
-from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin
 from cleanup_orchestrator.core.guard import WAITING, Cause, HoldName, shown
-from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.errors import (
     CleanupError,
     OnHold,
@@ -24,13 +24,30 @@ from cleanup_orchestrator.worker.context import WorkerContext
 
 #: What a hold means for the step. Any other one stops it.
 _ERRORS: dict[HoldName, type[CleanupError]] = {
-    HoldName.DRY_RUN: WriteRefused,
     HoldName.NEVER_DELETE: ProjectProtected,
     **{hold.name: OnHold for hold in WAITING},
 }
 
 #: Seconds for which the guard relies on Keystone's answer that it does not know a project.
 _GONE = 5.0
+
+
+def never_writes(deletion: Deletion, step: Step) -> str:
+    """Return why a deletion never makes the write calls of a step; empty: it may make them.
+
+    This is a second check: the store asks the table of holds, which engine and store share. So it reads the worker's
+    own copy of what the request set for good, and nothing of that table. The undo of changes is always allowed.
+    """
+    if step.kind is StepKind.RELEASE:
+        return ""
+    if deletion.dry_run:
+        return "a dry run must not write"
+    if deletion.origin is Origin.NOTICED:
+        return "another client deleted the project, and its resources are only listed"
+    if deletion.mode is Mode.EMPTY and (step.project_setting or step.kind in (StepKind.CLOSE, StepKind.REMOVE)):
+        return "the project is kept"
+    resources = step.kind in (StepKind.HALT, StepKind.SWEEP) and not step.project_setting
+    return "a report deletes no resource" if deletion.mode is Mode.REPORT and resources else ""
 
 
 class WriteGuard:
@@ -61,12 +78,14 @@ class WriteGuard:
 
         :raises Stopped: the task has to stop: it was given up, its worker ends, or it no longer holds the step
         :raises OnHold: a lien, the brake or the maintenance windows hold the deletion
-        :raises WriteRefused: the deletion is a dry run
+        :raises WriteRefused: the deletion never makes such a write
         :raises ProjectProtected: the project is on the never-delete list
         :raises ProjectKnown: Keystone knows the project of an adopted orphan
         """
         if why := self._withheld():
             raise Stopped(f"{method} withheld: {why}")
+        if why := never_writes(self._deletion, self._step):
+            raise WriteRefused(f"{method} {url} refused: {why}")
         if self._deletion.profile.adopted:
             self._expect_gone(method)
         if causes := self._causes():

@@ -19,9 +19,37 @@ ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 
 MUTATIONS = (
     Mutation(
-        "The withheld write of a dry run counts as one of a stopped step",
+        "A dry run may write if the holds let it",
         GUARD,
-        "    HoldName.DRY_RUN: WriteRefused,\n",
+        "    if deletion.dry_run:\n",
+        "    if False:\n",
+        tests("worker/guard"),
+    ),
+    Mutation(
+        "A deletion that was only noticed may write if the holds let it",
+        GUARD,
+        "if deletion.origin is Origin.NOTICED:",
+        "if False:",
+        tests("worker/guard"),
+    ),
+    Mutation(
+        "A project that is kept may be removed if the holds let it",
+        GUARD,
+        "(step.project_setting or step.kind in (StepKind.CLOSE, StepKind.REMOVE))",
+        "step.project_setting",
+        tests("worker/guard"),
+    ),
+    Mutation(
+        "A report may delete resources if the holds let it",
+        GUARD,
+        "if deletion.mode is Mode.REPORT and resources else",
+        "if False else",
+        tests("worker/guard"),
+    ),
+    Mutation(
+        "The second check stops the undo of changes",
+        GUARD,
+        '    if step.kind is StepKind.RELEASE:\n        return ""\n',
         "",
         tests("worker/guard"),
     ),

@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.deletion import Mode, Profile
 from cleanup_orchestrator.core.rounds import Round
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.worker import guard
 from cleanup_orchestrator.worker.sweep import deleting, exclusions, stopping
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import Deed, Plan, plan
@@ -72,8 +73,9 @@ def _leftovers_that_stay_satisfy_an_edge() -> Iterator[Patch]:
 
 
 def _removes_the_project() -> Iterator[Patch]:
-    """Let neither the engine nor the guard know that the project is kept."""
+    """Let neither the engine nor the holds nor the worker's own check know that the project is kept."""
     yield Profile, "keeps_project", property(lambda _profile: False)
+    yield guard, "never_writes", lambda *_: ""
 
 
 def _one_inventory_is_enough() -> Iterator[Patch]:

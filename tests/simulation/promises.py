@@ -11,9 +11,11 @@ trees, plugin liens, the recovery window and orphans.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
+from cleanup_orchestrator.core.step import SCANS
 from cleanup_orchestrator.core.transitions import LIVE, MOVES
 from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Cloud, Thing
 from tests.simulation.database import Database, at
@@ -79,6 +81,9 @@ class Promises:
     # -- the record
     def watched(self, what: str, who: Any, one: Any, two: Any) -> None:
         """Called by the triggers of the database."""
+        self._failing(f"{what} of {who}", self._watched, what, who, one, two)
+
+    def _watched(self, what: str, who: Any, one: Any, two: Any) -> None:
         if what == "event":
             self._told(who, one, two)
         elif what == "born":
@@ -90,7 +95,7 @@ class Promises:
             held = thread.held if thread else None
             if held is None or (held.id, held.fencing_token) != (who, one):
                 self.fail(f"the result of step {who} is saved by one whose step it is not")
-            else:
+            elif held.kind not in SCANS:
                 assert thread is not None
                 for watch in self.watches:
                     watch.finished(thread)
@@ -185,15 +190,19 @@ class Promises:
 
     def asked(self, thread: Thread) -> None:
         """Called right after the guard asked the store."""
-        thread.permit = self.may_write(thread)
+        self._failing("a permit", lambda: setattr(thread, "permit", self.may_write(thread)))
 
     # -- writes
     def _checked(self, thread: Thread, method: str, what: str, project_id: str, thing: Thing | None) -> None:
-        """Check a write. A worker would take an error of the check for one of the cloud."""
+        """Check a write."""
+        self._failing(f"{method} {what}", self.write, thread, method, what, project_id, thing)
+
+    def _failing(self, label: str, check: Callable[..., None], *args: Any) -> None:
+        """Call a check. A worker would take an error of the check for one of the cloud or of the store."""
         try:
-            self.write(thread, method, what, project_id, thing)
+            check(*args)
         except Exception as error:
-            self.fail(f"the check of {method} {what} failed: {type(error).__name__}: {error}")
+            self.fail(f"the check of {label} failed: {type(error).__name__}: {error}")
 
     def write(self, thread: Thread, method: str, what: str, project_id: str, thing: Thing | None) -> None:
         """Called right before a write of the orchestrator takes effect."""

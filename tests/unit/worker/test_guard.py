@@ -1,6 +1,7 @@
 """What a worker asks before each write call of a step."""
 
 import dataclasses
+import itertools
 import types
 
 import pytest
@@ -8,19 +9,19 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.cloud.session import read_only
-from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import Cause, HoldInputs, HoldName, HoldOptions, causes
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.maintenance_windows import Windows
-from cleanup_orchestrator.core.step import Step, StepKind, StepState
+from cleanup_orchestrator.core.step import SCANS, Step, StepKind, StepState
 from cleanup_orchestrator.errors import OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING
 from cleanup_orchestrator.worker import force_check, guard, watchdog
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
 from tests.support.no_protocol import NoProtocol
-from tests.unit.world import T0, deletion, sweep_step
+from tests.unit.world import T0, allowed, deletion, sweep_step
 
 CLOSED = HoldOptions(Windows.of(["thu 20:00-22:00"], "UTC"))
 
@@ -170,6 +171,43 @@ def test_the_refusal_names_the_holds_without_their_reasons():
 
 def test_a_dry_run_writes_nothing():
     refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=RoundPurpose.DELETE)), WriteRefused)
+
+
+SWEEP, SETTING = (Step("s", "d", StepKind.SWEEP, round=1, project_setting=setting) for setting in (False, True))
+#: What a deletion never writes: some of its fields, and the step.
+NEVER = {
+    "a dry run": ({"dry_run": True}, SWEEP),
+    "a dry run, the lock": ({"dry_run": True}, Step("s", "d", StepKind.DRAIN, round=1)),
+    "a dry run, its own access": ({"dry_run": True}, Step("s", "d", StepKind.ACCESS, round=1)),
+    "a noticed deletion": ({"origin": Origin.NOTICED}, SWEEP),
+    "settings of a project that is kept": ({"mode": Mode.EMPTY}, SETTING),
+    "the end of a project that is kept": ({"mode": Mode.EMPTY}, Step("s", "d", StepKind.REMOVE, round=1)),
+    "the closing of a project that is kept": ({"mode": Mode.EMPTY}, Step("s", "d", StepKind.CLOSE, round=1)),
+    "resources of a report": ({"mode": Mode.REPORT}, SWEEP),
+    "servers of a report": ({"mode": Mode.REPORT}, Step("s", "d", StepKind.HALT, round=1)),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_the_worker_refuses_what_a_deletion_never_writes_whatever_the_store_says(name):
+    fields, step = NEVER[name]
+    made = task(deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, **fields), step)
+    made.worker.store.record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    refused(made, WriteRefused)
+    assert not made.worker.store.asked
+
+
+@pytest.mark.parametrize(("kind", "setting"), [*((kind, False) for kind in StepKind), (StepKind.SWEEP, True)])
+def test_the_second_check_refuses_nothing_that_the_holds_let_pass(kind, setting):
+    step, passed = Step("s", "d", kind, round=1, project_setting=setting), 0
+    for mode, dry_run, origin, status, purpose in itertools.product(Mode, (0, 1), Origin, Status, RoundPurpose):
+        record = deletion(mode=mode, dry_run=bool(dry_run), origin=origin, status=status, purpose=purpose)
+        # A report has neither a delete round nor a recovery window: the engine decides so, and no hold.
+        never = mode is Mode.REPORT and (purpose is RoundPurpose.DELETE or status is Status.RECOVERABLE)
+        if not never and allowed(record, step, writing=True):
+            passed += 1
+            assert not guard.never_writes(record, step), record
+    assert passed or kind in (StepKind.SURVEY, StepKind.UNSUPPORTED, *SCANS)
 
 
 @pytest.mark.parametrize("never", ["p", "P"])
