@@ -11,7 +11,7 @@ import contextlib
 import functools
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 #: Seconds of the first wait for the next message; oslo.messaging doubles it up to five seconds until one arrives.
@@ -91,6 +91,31 @@ def share_service_types(config: Any) -> None:
     They have no session, no token, no guard and no project.
     """
     config._service_type_manager = service_types()
+
+
+def bind(client: Any, connection: Any) -> None:
+    """Tell a client of openstacksdk its connection.
+
+    ``Connection`` does so for its own clients. Others raise without it: ``Proxy._get_connection``.
+    """
+    client._connection = connection
+
+
+def with_catalog(access: Any, catalog: Sequence[Any]) -> Any:
+    """Return what keystoneauth knows of a token, with another catalog.
+
+    ``AccessInfoV3`` is made of the body of Keystone's answer, and does not give the body out.
+    """
+    from keystoneauth1 import access as ka_access
+
+    body = access._data
+    token = {**body["token"], "catalog": catalog}
+    return ka_access.AccessInfoV3(auth_token=access.auth_token, body={**body, "token": token})
+
+
+def content_types(handler: Any) -> list[str]:
+    """Return the content types that a handler of pecan returns; pecan keeps what ``expose`` was told."""
+    return list(handler._pecan["content_types"])
 
 
 def insert_many_rows(engine: Any) -> None:

@@ -10,7 +10,7 @@ import webob.multidict
 from keystoneauth1 import access
 from pecan import hooks
 
-from cleanup_orchestrator import log
+from cleanup_orchestrator import compat, log
 from cleanup_orchestrator.api import errors, openapi, operations, schemas, views
 from cleanup_orchestrator.api.brake import Brakes
 from cleanup_orchestrator.api.context import ApiContext
@@ -47,7 +47,7 @@ def _check_accept(request: webob.Request, handler: Any) -> None:
 
     :raises ApiError: 406
     """
-    offered = list(handler._pecan["content_types"])
+    offered = compat.content_types(handler)
     accept = request.headers.get("Accept", "")
     if request.accept.acceptable_offers(offered) or any(accept.startswith(each) for each in offered):
         return

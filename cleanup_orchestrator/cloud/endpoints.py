@@ -13,11 +13,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from keystoneauth1.access import access as ka_access
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.identity.base import BaseIdentityPlugin
 from os_service_types import ServiceTypes
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.errors import BadAnswer, body
 
 #: What the standard list of service types says.
@@ -228,10 +228,7 @@ class Unfiltered(BaseIdentityPlugin):  # type: ignore[misc] # keystoneauth1 has 
         if registered is None or not access.project_id or not access.has_service_catalog():
             return access
         whole = registered.catalog(access.project_id, access.user_id, access.service_catalog.catalog)
-        if whole is None:
-            return access
-        token = {**access._data["token"], "catalog": whole}
-        return ka_access.AccessInfoV3(auth_token=access.auth_token, body={**access._data, "token": token})
+        return access if whole is None else compat.with_catalog(access, whole)
 
     def get_cache_id_elements(self) -> dict[str, Any]:
         """Return what identifies the identity."""

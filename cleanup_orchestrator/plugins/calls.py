@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from cleanup_orchestrator import compat
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, fill, quoted, to_row
 
@@ -116,7 +117,7 @@ class Rest:
         adapter = getattr(connection, self.service_type.replace("-", "_"), None)
         if not isinstance(adapter, Adapter):
             adapter = connection.config.get_session_client(self.service_type)
-            adapter._connection = connection  # the SDK's client raises without it
+            compat.bind(adapter, connection)
         return adapter
 
     def _request(

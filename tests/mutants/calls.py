@@ -452,8 +452,8 @@ MUTATIONS = (
     Mutation(
         "The token of a filtered project keeps its filtered catalog",
         ENDPOINTS,
-        "        if whole is None:\n",
-        "        if True:\n",
+        "return access if whole is None else compat.with_catalog(access, whole)",
+        "return access",
         tests("cloud/endpoints"),
     ),
     Mutation(
