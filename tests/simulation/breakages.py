@@ -257,14 +257,14 @@ def _ends_without_release() -> Iterator[Patch]:
 
 
 def _everything_is_covered() -> Iterator[Patch]:
-    real = ServiceCatalog.answer
+    real = ServiceCatalog.status
 
-    def answer(self: ServiceCatalog, entry: Any, waivers: Any = (), protocol: Any = None) -> Any:
+    def status(self: ServiceCatalog, entry: Any, waivers: Any = (), protocol: Any = None) -> Any:
         found = real(self, entry, waivers, protocol)
         uncovered = found.answered_by is AnsweredBy.UNSUPPORTED
         return dataclasses.replace(found, answered_by=AnsweredBy.NOTHING_TO_OWN) if uncovered else found
 
-    yield ServiceCatalog, "answer", answer
+    yield ServiceCatalog, "status", status
 
 
 def _inventories_delete() -> Iterator[Patch]:

@@ -1,7 +1,4 @@
-"""The simulation notices defects, and reaches what it should reach. These tests cost minutes.
-
-CI runs them in their turn, and when the simulation changes.
-"""
+"""The simulation notices defects, and reaches what it should reach."""
 
 from __future__ import annotations
 

@@ -17,20 +17,17 @@ def _functional(*names: str) -> frozenset[str]:
     return frozenset(f"tests/functional/test_{name}.py" for name in names)
 
 
-#: The main job.
-ALWAYS = _cloud("main_job")
+#: The main job, and the defects that the simulation has to notice: without them it may go blind unseen.
+ALWAYS = _cloud("main_job") | {"tests/simulation/test_breakages.py"}
 #: Everything that a project can own, and the fence in Keystone: each commit runs one of the two.
 ALTERNATE = (_cloud("everything"), _cloud("fence"))
 #: The other files with real services or many real processes. Each commit runs one of `TURNS` sets of them.
-ROTATED = (
-    frozenset(str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / FOLDER).glob("test_*.py"))
-    - ALWAYS.union(*ALTERNATE)
-    | _functional(
-        *("accepted", "chaos", "emulated", "fencing", "flood", "force", "hold_texts", "holds", "hostile_service"),
-        *("independent_parts", "operations", "orphans", "plugin_liens", "protocol", "recovery", "regions", "servers"),
-        *("slow_clients", "stop", "unreadable_names", "upgrade", "zombie", "osc/test_wait"),
-    )
-    | {"tests/simulation/test_breakages.py"}
+ROTATED = frozenset(
+    str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / FOLDER).glob("test_*.py")
+) - ALWAYS.union(*ALTERNATE) | _functional(
+    *("accepted", "chaos", "emulated", "fencing", "flood", "force", "hold_texts", "holds", "hostile_service"),
+    *("independent_parts", "operations", "orphans", "plugin_liens", "protocol", "recovery", "regions", "servers"),
+    *("slow_clients", "stop", "unreadable_names", "upgrade", "zombie", "osc/test_wait"),
 )
 #: The number of sets, which take about the same time: any 48 commits in a row have run all of them.
 TURNS = 48
@@ -150,8 +147,6 @@ SOURCES[f"{FOLDER}test_dashboard.py"] = (
     f"{FOLDER}browser.py",
     f"{FOLDER}horizon.py",
 )
-#: Whether the simulation would notice a defect depends on the simulation.
-SOURCES["tests/simulation/test_breakages.py"] = ("tests/simulation/",)
 SOURCES["tests/functional/test_osc/test_wait.py"] = ("cleanup_orchestrator/osc/",)
 #: The example service imports the service's side of the protocol, and the command checks it.
 SOURCES[f"{FOLDER}test_protocol_service.py"] = (
