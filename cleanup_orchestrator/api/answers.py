@@ -152,7 +152,10 @@ PROGRESS = record(
     steps=number("Number of resource types (per region) in the present round."),
     steps_done=number("Number of these types that are finished in this round."),
     found=number("Number of resources that were ever found, also deleted ones."),
-    deleted=number("Number of resources whose delete is confirmed, in all attempts."),
+    deleted=number(
+        "Number of resources that the lists of the project no longer have after a delete round, in all attempts. A "
+        "resource that somebody gave to another project between two rounds counts, too.",
+    ),
     remaining=number("Number of leftovers in the latest list of each type in this attempt."),
     abandoned=number("Number of these leftovers that force abandoned."),
     kept=number("Number of resources that are not the user's, or that are deleted with their parent."),

@@ -214,7 +214,7 @@ class Tally:
     steps: int = 0  #: resource types (per region) of the present round
     steps_done: int = 0  #: of these, those that are finished in it; if no round is open, those with a result
     found: int = 0  #: resources ever found, also deleted ones
-    deleted: int = 0  #: resources that are confirmed gone, over all attempts
+    deleted: int = 0  #: resources gone from the lists of the project, over all attempts; see ``results.record``
     remaining: int = 0  #: leftovers of the latest list in this attempt
     abandoned: int = 0  #: leftovers that were abandoned by force
     kept: int = 0  #: resources that do not belong to the user

@@ -50,7 +50,8 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         why = str(Reason.WAIVED)
         after = dataclasses.replace(after, outcome=Outcome.NONE, reason=why, message=step.message, same=1, remedy="")
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
-        # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
+        # What an earlier listing had and neither listing of this sweep has was deleted with another resource. A service
+        # that lists by project does not tell this from a resource that an admin gave to another project meanwhile.
         along = max(0, _last_count(step) - result.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
