@@ -153,7 +153,7 @@ def _applied(deletion: Deletion, event: Event, steps: tuple[Step, ...] = ()) -> 
 # -- approve
 def _approve(
     proposal: Approve, d: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests
-) -> Applied:
+) -> Applied | None:
     by, asked = proposal.by, d.condition(ConditionType.APPROVAL)
     if asked is None or not transitions.retries_in_place(d):
         text = f"the deletion does not wait for an approval (it is {d.status})"
@@ -175,6 +175,9 @@ def _approve(
         user_name=by.user_name,
         request_id=by.request_id,
     )
+    # The engine has not decided since: a second request would only repeat the journal line.
+    if (given.needed, given.resources, given.hash) in ((a.needed, a.resources, a.hash) for a in d.approvals):
+        return None
     text = f"approved by {by} ({given.needed}, {given.resources} resources): {given.reason}"
     # progress_at: the time of waiting for the approval does not count as standstill.
     after = dataclasses.replace(d, approvals=(*d.approvals, given), updated_at=now, progress_at=now, wake_at=now)

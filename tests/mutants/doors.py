@@ -15,6 +15,20 @@ FENCED = tests("keystone/fence_decisions")
 GUARDED = tests("keystone/guard")
 
 MUTATIONS = (
+    Mutation(
+        "An approval that is sent twice is recorded twice",
+        PROPOSALS,
+        "        return None\n    text = f\"approved by",
+        "        pass\n    text = f\"approved by",
+        tests("core/proposals"),
+    ),
+    Mutation(
+        "An approval of less repeats no approval of more",
+        PROPOSALS,
+        "in ((a.needed, a.resources, a.hash) for a in d.approvals)",
+        "in ((a.needed, a.resources, given.hash) for a in d.approvals)",
+        tests("core/proposals"),
+    ),
     # --------------------------------------------------------------------------------------------------------- the API
     Mutation(
         "Every path of the API is answered without a token",

@@ -183,6 +183,15 @@ def test_an_approval_covers_what_was_found(values, covered):
     assert event.message == f"approved by Ursula ({given.needed}, {covered} resources): ticket"
 
 
+@each_case("values", [MANY, OFTEN])
+def test_an_approval_is_repeated_only_if_there_is_more_to_approve(values):
+    d, _event = after(answered(approve(), **values))
+    fields = {"conditions": d.conditions, "approvals": d.approvals, "status": d.status}
+    assert answered(approve(), **fields) is None
+    less = (dataclasses.replace(d.approvals[0], hash="another"),)
+    assert len(after(answered(approve(), **fields | {"approvals": less}))[0].approvals) == 2
+
+
 def test_a_retry_of_a_live_deletion_is_no_progress():
     d, event = after(answered(retry(protected="never", limits=None), status=S.DRAINING, liens=(LIEN,)))
     times = {"retry_now_at": NOW, "updated_at": NOW, "wake_at": NOW}
