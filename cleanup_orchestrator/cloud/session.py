@@ -338,8 +338,8 @@ class _Permit:
                     session._budget.permit(*self._where, delete=self._verb == "DELETE", check_wanted=check_wanted)
                 )
             if self._writing:
-                # Counted before the guard is asked: a caller that makes the guard refuse, and then sees no write under
-                # way, can be sure that no further write is sent.
+                # The write is counted before the guard is asked: a caller that makes the guard refuse, and then sees no
+                # write under way, can be sure that no further write is sent.
                 stack.enter_context(session.under_way())
                 self._ask()
             session.count()

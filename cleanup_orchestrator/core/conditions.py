@@ -66,7 +66,7 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
-    # For a place, for a date, or for a person.
+    # It waits for a place, for a date, or for a person.
     waiting = waiting or QueueState.WAITING in (plan.queue_state, d.queue_state)
     waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.

@@ -35,9 +35,9 @@ PROJECT_DELETE_SENT = ChangeType.PROJECT_DELETE_SENT
 JANITOR_MADE = ChangeType.JANITOR_MADE
 PROJECT_DISABLED = ChangeType.PROJECT_DISABLED
 PROJECT_FENCED = ChangeType.PROJECT_FENCED
-#: In a service that speaks the project resources protocol.
+#: A service that speaks the project resources protocol refuses new resources.
 SERVICE_DRAINED = ChangeType.SERVICE_DRAINED
-#: Not for the lock: a resource that ran until the recovery window opened.
+#: A resource that ran was stopped when the recovery window opened. The lock does not need this.
 RESOURCE_STOPPED = ChangeType.RESOURCE_STOPPED
 
 #: The text about a delete of the project that was refused, or that Keystone did not get.

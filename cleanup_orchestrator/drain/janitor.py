@@ -54,7 +54,7 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: 
         named = "; ".join(beyond[:_NAMED])
         raise NoJanitor(f"the janitor, user {user_id}, got from another user what it must not have: {named}: {_AGAIN}")
     there = {row["role"]["id"] for row in rows}
-    # Asked before the user gets anything: another user may have made a user of this name in advance.
+    # This is asked before the user gets anything: another user may have made a user of this name in advance.
     if writing and not context.clouds.is_janitor(janitor, user_id):
         raise NoJanitor(f"the janitor, user {user_id}, does not have its password: {_FOREIGN}")
     if writing and fenced:

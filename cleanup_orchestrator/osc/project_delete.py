@@ -99,7 +99,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         options = ", ".join(option for option, value in given.items() if value)
         if options:
             return self.refuse(usage.UsageError(f"{options}: only with --async; nothing was deleted"))
-        # Not the run of the lister: the stock command has no output.
+        # The run of the lister is not called: the stock command has no output.
         code: int = cliff_command.Command.run(self, parsed_args)
         return code
 

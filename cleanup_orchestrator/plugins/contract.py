@@ -86,10 +86,10 @@ class Use:
 
     by: tuple[str, ...]  #: what depends on it, by full name: ``network.port_forwarding``
     harm: str  #: what its delete would do to these, to end the sentence "The delete ...": ``ends their connections``
-    #: Called right before resources are deleted, before anything is prepared. ``None``: the service itself refuses the
-    #: delete, to an admin as well; or see ``unseen``.
+    #: A sweep calls it right before it deletes resources, before it prepares anything. ``None``: the service itself
+    #: refuses the delete, to an admin as well; or see ``unseen``.
     find: FindsUses | None = None
-    #: Called in place of ``find`` in the inventory of a dry run, and in every inventory if the type is in
+    #: A sweep calls it in place of ``find`` in the inventory of a dry run, and in every inventory if the type is in
     #: ``[protection] lien_types``. So a plan says what a cascade would refuse. It makes few calls, and leaves out what
     #: a cascade deletes before. ``None``: the same as ``find``.
     foresee: FindsUses | None = None
@@ -153,8 +153,8 @@ class ResourceType:
     #: rule that names the resources which its leftovers use. Only in a deletion that keeps its project (mode ``empty``)
     #: they count as in ``after`` and ``needed_by``. Any other deletion deletes these resources at once.
     serves: tuple[tuple[str, NeededBy], ...] = ()
-    #: Which resources of this type a listed one needs. It is deleted before these. It makes no call. If the service
-    #: works on its delete (``deleting``), these wait until it is gone.
+    #: It returns which resources of this type a listed one needs, and makes no call. The listed one is deleted before
+    #: these. If the service works on its delete (``deleting``), these wait until it is gone.
     refers_to: RefersTo | None = None
     deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
@@ -180,13 +180,14 @@ class ResourceType:
     #: Resources of other types that its service deletes with it, without any check of this program: those of a stack.
     #: What protects one of these, and what other projects use of it, keeps the whole. It only reads.
     contains: Contains | None = None
-    #: Called instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource that these
-    #: two left: reset its state, force its delete, abandon it. It refuses what they refuse for the sake of others.
+    #: A sweep calls it instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource
+    #: that these two left: it resets its state, forces its delete, or abandons it. It refuses what they refuse for the
+    #: sake of others.
     force: Action | None = None
     #: ``force`` deletes nothing of what it ``contains``: what prevents the delete of that does not prevent ``force``.
     force_keeps_contents: bool = False
-    #: Called before force is accepted. Raises :class:`Refused` where ``force`` is switched off or forbidden. It changes
-    #: nothing: it makes a write call only on :data:`NOTHING`.
+    #: A worker calls it before force is accepted. It raises :class:`Refused` where ``force`` is switched off or
+    #: forbidden. It changes nothing: it makes a write call only on :data:`NOTHING`.
     may_force: Callable[[Connection, ProjectDefinition], None] | None = None
     #: How it is stopped while its project can still be restored, where the operator enables that.
     halt: Halt | None = None
@@ -213,8 +214,8 @@ class ResourceType:
     #: Once the project is gone, the calls are made with this token, and ``ProjectDefinition.gone`` tells the hooks.
     #: ``None``: the same token as before. Only where the service shows with that token, too, what is the project's.
     token_if_gone: Token | None = None
-    #: Called if a name in the project's token is not Latin-1: that of the project, of its domain, or of the user.
-    #: Returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
+    #: A sweep calls it if a name in the project's token is not Latin-1: that of the project, its domain or the user.
+    #: It returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
     #: token, and ``ProjectDefinition.outside`` tells the hooks. That token reaches other projects as well: so only for
     #: types whose every call names the project by its id, and whose deletes make the service act on nothing that users
     #: wrote.
@@ -226,7 +227,7 @@ class ResourceType:
     acts_on: str = ""
     #: The resources that ``acts_on`` holds for, by the row that ``show`` returns; ``None``: all of them.
     acts_on_if: Callable[[Resource], bool] | None = None
-    #: Called after a refused delete: removes what caused the refusal, as far as that is the project's.
+    #: A sweep calls it after a refused delete: it removes what caused the refusal, as far as that is the project's.
     unblock: Unblock | None = None
     project_setting: bool = False  #: quota rows and the like: no leftover, removed right before the project
     #: Of project settings only: a user owns the resource and it merely names the project, so that any user can make

@@ -282,7 +282,7 @@ class OrphanScans(Repository):
             _expect_new_values(c)
             mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(owners))
             query = sa.select(_ORPHANS.c.id, _ORPHANS.c.resource_id, _ORPHANS.c.project_id).where(mine)
-            # Compared here, because some databases compare without case.
+            # Python compares the owners, because some databases compare without case.
             same = [row.id for row in c.execute(query) if owners.get(row.resource_id) == row.project_id]
             if same:
                 values = {"seen_fence": step.fencing_token, "last_seen_at": database_time(c)}

@@ -175,7 +175,7 @@ leftovers = sa.Table(
     sa.Index(None, "deletion_id", "id"),
     sa.Index(None, "deletion_id", "region", "service", "type", "reason"),
     sa.Index(None, "step_id"),
-    # For the leftovers of all deletions with one filter.
+    # These serve the lists of leftovers of all deletions with one filter.
     *(sa.Index(None, column, "id") for column in ("service", "type", "reason")),
     **_OPTIONS,
 )

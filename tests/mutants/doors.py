@@ -18,8 +18,8 @@ MUTATIONS = (
     Mutation(
         "An approval that is sent twice is recorded twice",
         PROPOSALS,
-        "        return None\n    text = f\"approved by",
-        "        pass\n    text = f\"approved by",
+        '        return None\n    text = f"approved by',
+        '        pass\n    text = f"approved by',
         tests("core/proposals"),
     ),
     Mutation(

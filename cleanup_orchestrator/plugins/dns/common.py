@@ -25,7 +25,7 @@ def paged_list(path: str, key: str, headers: Mapping[str, str] = SUDO, **query: 
 
     ``headers`` say for which project it is asked.
     """
-    # Not by link: the links of Designate do not keep the switch for all projects.
+    # The links of Designate are not followed: they do not keep the switch for all projects.
     return Rest("dns", path, key=key, headers=headers, query=query, paging=Paging.MARKER, limit=PAGE)
 
 

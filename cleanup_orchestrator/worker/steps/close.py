@@ -22,7 +22,7 @@ class Close(DeletionRunner):
         context, driver = self.context.drain_context(), self.worker.driver
         drained = self.deletion.drained_at is not None
         if drained and not driver.held_until_closed(context):
-            # Not closed now: a type that needs a token of the project could no longer be listed afterwards.
+            # The project is not closed now: a type that needs a token of it could no longer be listed afterwards.
             text = self.context.lock_changed(context.projects.get_uncached(self.deletion.project_id))
             return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(ProjectReopened(),))
         try:

@@ -48,7 +48,7 @@ class Remove(DeletionRunner):
     def _delete(self, projects: Projects) -> StepResult | None:
         """Delete the project; return why not, or ``None``."""
         try:
-            # Not from a cache: a user who enabled the project a moment ago may have created a resource in it.
+            # A cache does not do: a user who enabled the project a moment ago may have created a resource in it.
             project = projects.get_uncached(self.deletion.project_id)
             context, driver = self.context.drain_context(), self.worker.driver
             if project.enabled:
