@@ -65,12 +65,25 @@ def _parent(backup: Resource) -> Iterable[str]:
 def _increments_of_others(
     connection: Connection, project: ProjectDefinition, backups: Sequence[Resource]
 ) -> dict[str, Verdict]:
-    """Name the increments of others, which an admin made of the backups."""
+    """Name the increments of others, which an admin made of the backups, or of increments of these.
+
+    Trove deletes all of them with their base, whoever owns them.
+    """
     asked = {backup.id for backup in backups}
+    rows = list(_ALL_BACKUPS(connection, project))
+    parents = {row["id"]: row.get("parent_id") for row in rows}
+
+    def bases(id_: str) -> Iterator[str]:
+        seen = {id_}
+        while (parent := parents.get(id_)) and parent not in seen:
+            seen.add(id_ := parent)
+            yield parent
+
     increments = (
-        (str(row["parent_id"]), blocker(f"{TYPE}.backup", row["id"], row.get("project_id"), row.get("name")))
-        for row in _ALL_BACKUPS(connection, project)
-        if row.get("parent_id") in asked
+        (base, blocker(f"{TYPE}.backup", row["id"], row.get("project_id"), row.get("name")))
+        for row in rows
+        for base in bases(row["id"])
+        if base in asked
     )
     return foreign_users(project, "it is the base of", increments)
 

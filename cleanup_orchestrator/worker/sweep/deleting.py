@@ -46,7 +46,14 @@ from cleanup_orchestrator.worker.sweep.listing import (
     result_without_deletes,
     unknown,
 )
-from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, leave_followers, with_cycle_members
+from cleanup_orchestrator.worker.sweep.order import (
+    References,
+    arranged,
+    follows,
+    leave_followers,
+    needed,
+    with_cycle_members,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -298,19 +305,22 @@ class _Attempt:
             for referrer in referrers:
                 if referrer.tried is not None:
                     referrer.tried.wait()
-            self._delete_now(asked, item, next((one for one in referrers if one.moving), None))
+            self._delete_now(asked, item, referrers)
         finally:
             if item.tried is not None:
                 item.tried.set()
 
-    def _delete_now(self, asked: float, item: Item, moving: Item | None) -> None:
+    def _delete_now(self, asked: float, item: Item, referrers: Sequence[Item]) -> None:
         """Delete one resource, unless the sweep is over, and note the outcome.
 
-        :param moving: what refers to it and is being deleted
+        :param referrers: what refers to it
         """
         if self._is_over():
             return
-        forced = item.id in self.options.stuck
+        forced, moving = item.id in self.options.stuck, next((one for one in referrers if one.moving), None)
+        if verdict := next(filter(None, (needed(self.context, one) for one in referrers)), None):
+            item.leave(verdict)
+            return
         if moving is not None and not forced:
             item.leave(follows(self.context, moving))
             item.moving = True

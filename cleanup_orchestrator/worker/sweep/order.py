@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.step import Leftover, StepResult
 from cleanup_orchestrator.plugins.base import MAX_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.item import Item, State
+from cleanup_orchestrator.worker.sweep.uses import OF_OTHERS
 
 #: Leftovers of one type that are read, and leftovers of one result that are looked at, at most.
 MOST_IN_CYCLES = 200
@@ -94,6 +95,25 @@ def follows(context: SweepContext, referrer: Item) -> Verdict:
     """Return the verdict on a resource that is deleted once another one, which refers to it, is gone."""
     text = f"its delete follows that of {referrer.name or referrer.id}, which refers to it and is being deleted"
     return Verdict(Reason.DELETING, text, (_blocker(context, referrer.id, referrer.name),))
+
+
+#: Reasons for which a resource stays whatever its service says. Users of it, or its owner, decide otherwise.
+_STAYS = OF_OTHERS | {Reason.OWNER_UNKNOWN, Reason.NOT_SELECTED}
+
+
+def needed(context: SweepContext, referrer: Item) -> Verdict | None:
+    """Return the verdict on a resource that another one refers to, if that one was looked at again and stays.
+
+    What others use goes on using what it refers to: so that is not deleted by force either. Trove, for example, deletes
+    the increments of a backup together with it, whoever owns them.
+    """
+    said = referrer.verdict
+    if referrer.state is not State.LEFT or said.reason not in _STAYS:
+        return None
+    name = referrer.name or referrer.id
+    if said.reason in OF_OTHERS:
+        return dataclasses.replace(said, message=f"{name} refers to it, and stays: {said.message}")
+    return Verdict(Reason.IN_USE, f"{name} refers to it, and stays", (_blocker(context, referrer.id, referrer.name),))
 
 
 def arranged(order: references.Order, batch: list[Item], items: Mapping[str, Item]) -> list[Item]:

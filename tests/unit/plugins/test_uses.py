@@ -328,6 +328,18 @@ def test_a_backup_with_an_increment_of_another_project_stays(owner, parent, stay
     assert named(verdict) == ((Reason.FOREIGN, [("database.backup", THEIRS)]) if stays else None)
 
 
+@pytest.mark.parametrize("loop", [False, True], ids=["a chain", "a cycle"])
+def test_a_backup_whose_increment_has_an_increment_of_another_project_stays(loop):
+    rows = [
+        {"id": "b", "parent_id": "theirs" if loop else None, "project_id": OURS, "name": "b"},
+        {"id": "ours", "parent_id": "b", "project_id": OURS, "name": "ours"},
+        {"id": "theirs", "parent_id": "ours", "project_id": THEIRS, "name": "theirs"},
+    ]
+    cloud = connection(database=lambda *_: (200, {"backups": rows}))
+    verdict = before_delete(type_of(database, "backup"), cloud, PROJECT, Resource("b", "", OURS, {}))
+    assert named(verdict) == (Reason.FOREIGN, [("database.backup", THEIRS)])
+
+
 # ------------------------------------------------------------------------------------------------------------- stacks
 
 

@@ -177,6 +177,18 @@ def test_what_a_used_resource_refers_to_is_not_waited_for(parallel):
     assert "tip" in service.ids
 
 
+@pytest.mark.parametrize("stuck", [(), {"base", "middle"}], ids=["ordinary", "by force"])
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_what_a_used_resource_refers_to_stays_with_it(parallel, stuck):
+    """Trove deletes the increments of a backup with it, also those of other projects."""
+    service = Service("base", "middle", "tip", "free", used={"tip"})
+    to = {"tip": ["middle"], "middle": ["base"]}
+    result = deleted(service, service.find, parallel=parallel, to=to, stuck=stuck)
+    assert left(result) == dict.fromkeys(("base", "middle", "tip"), Reason.FOREIGN)
+    assert {id_ for _, id_ in service.changed} == {"free"}
+    assert all("refers to it, and stays" in one.message for one in result.leftovers if one.id != "tip")
+
+
 IGNORED = [
     ((), True),
     (("network.thing:other.gadget",), False),
