@@ -41,6 +41,14 @@ def is_id(text: str) -> bool:
     return bool(_ID.fullmatch(text))
 
 
+def letters(id_: str) -> str:
+    """Return an id without what its spellings differ in: hyphens, the case of letters, and blanks around it.
+
+    Services store the owner as a client wrote it, and some databases compare without case or without blanks at the end.
+    """
+    return id_.strip().replace("-", "").lower()
+
+
 class ProjectNotFound(CleanupError):
     """Keystone does not know the project."""
 
@@ -135,7 +143,7 @@ class Projects:
         an empty or a foreign database, Keystone would answer 404 for every project.
 
         :param own_id: of the orchestrator's own project
-        :raises BadAnswer: the answer does not tell
+        :raises BadAnswer: the answer does not tell, or Keystone knows the id in another spelling
         :raises keystoneauth1.exceptions.ClientException: Keystone did not answer, or refused the call
         """
         if not is_id(project_id):
@@ -148,8 +156,23 @@ class Projects:
             except ProjectNotFound:
                 text = "Keystone does not know the orchestrator's own project either, so its answer does not count"
                 raise BadAnswer(text) from None
-            return False
+            return self._knows_otherwise(project_id)
         return True
+
+    def _knows_otherwise(self, project_id: str) -> bool:
+        """Return ``False`` if Keystone does not know an unknown id in the spelling of its own ids either.
+
+        :raises BadAnswer: it does: what names this id may be the project's
+        """
+        if (usual := letters(project_id)) == project_id or not is_id(usual):
+            return False
+        try:
+            self.get(usual)
+        except ProjectNotFound:
+            return False
+        raise BadAnswer(
+            f"Keystone does not know project {project_id}, but it knows {usual}, the same id spelled otherwise"
+        )
 
     @staticmethod
     def _read(project_id: str, call: Callable[[str], Any]) -> Project:

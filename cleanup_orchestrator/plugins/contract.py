@@ -269,15 +269,18 @@ class ResourceType:
         return dataclasses.replace(self, token=self.token_if_gone)
 
     def resource(self, row: Row, project: ProjectDefinition) -> Resource:
-        """Read id, name and owner out of a listed row.
+        """Read id, name and owner out of a listed row. A blank owner is none.
 
-        :raises BadAnswer: when the row has no id
+        :raises BadAnswer: when the row has no id, or an owner that is no text: it must not pass for another project's
         """
         identity = pick(row, self.id)
         if not identity:
             raise BadAnswer(f"a {self.name} was listed without {self.id!r}")
         owner = project.id if self.owner == SCOPED else pick(row, self.owner)
-        return Resource(str(identity), str(pick(row, self.title) or ""), str(owner) if owner else None, row)
+        if owner is not None and not isinstance(owner, str):
+            raise BadAnswer(f"the {self.owner} of {self.name} {str(identity)[:64]!r} is no text: {str(owner)[:64]!r}")
+        owner = owner if owner and not owner.isspace() else None
+        return Resource(str(identity), str(pick(row, self.title) or ""), owner, row)
 
     def size_of(self, row: Row) -> int | None:
         """Return the size of a listed resource in bytes; ``None`` if its row shows none that can be read.

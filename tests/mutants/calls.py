@@ -344,6 +344,13 @@ MUTATIONS = (
         tests("cloud/projects"),
     ),
     Mutation(
+        "A project is gone although Keystone knows its id in another spelling",
+        PROJECTS,
+        "return self._knows_otherwise(project_id)",
+        "return False",
+        tests("cloud/projects"),
+    ),
+    Mutation(
         "A list of assignments that was cut short is believed",
         PROJECTS,
         '        rows = said.get("role_assignments")\n        if not isinstance(rows, list) or said.get("truncated"):',

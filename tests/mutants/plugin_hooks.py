@@ -156,8 +156,8 @@ MUTATIONS = (
     Mutation(
         "A backup is deleted with the increments of other projects",
         f"{TROVE}backups.py",
-        'if row.get("parent_id") in asked\n',
-        'if row.get("parent_id") in asked and row.get("project_id") == project.id\n',
+        "        if base in asked\n",
+        '        if base in asked and row.get("project_id") == project.id\n',
         tests("plugins/database plugins/uses plugins/foreseen"),
     ),
     Mutation(

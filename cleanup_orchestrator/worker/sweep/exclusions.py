@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg, types
 
+from cleanup_orchestrator.cloud.projects import letters
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.times import utc
@@ -152,14 +153,9 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
     """
     if resource.owner is None:  # a shared listing contains rows that belong to no project
         return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
-    if _letters(resource.owner) == _letters(project.id):  # the same id in another spelling
-        return f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
+    if letters(resource.owner) == letters(project.id):  # the same id in another spelling
+        return f"its {type_.owner} is {resource.owner!r}, and the project's id is {project.id}: protected"
     return ""
-
-
-def _letters(id_: str) -> str:
-    """Return an id without what its spellings differ in: hyphens, and the case of letters."""
-    return id_.replace("-", "").lower()
 
 
 def protected_by(context: SweepContext) -> Forbids:

@@ -89,6 +89,14 @@ def test_answers_of_a_keystone_that_does_not_find_the_project_of_the_orchestrato
         Projects(Keystone(projects__own=shown("own"))).knows("", "own")
 
 
+@pytest.mark.parametrize("spelling", ["AB-C1", "ab-c1", "ABC1"])
+def test_a_project_that_keystone_knows_in_another_spelling_is_not_gone(spelling):
+    keystone = {"projects__own": shown("own")}
+    assert not Projects(Keystone(**keystone)).knows(spelling, "own")
+    with pytest.raises(BadAnswer, match="abc1, the same id"):
+        Projects(Keystone(projects__abc1=shown("abc1"), **keystone)).knows(spelling, "own")
+
+
 # ------------------------------------------------------------------------------------------------------- what is on it
 def on(project_id, user):
     return {"user": {"id": user}, "role": {"id": "r"}, "scope": {"project": {"id": project_id}}}

@@ -106,9 +106,15 @@ def test_a_row_without_an_id_is_no_resource(row):
         type_.resource({"name": "n", "project_id": "p", **row}, PROJECT)
 
 
-@pytest.mark.parametrize("owner", [None, ""])
+@pytest.mark.parametrize("owner", [None, "", " "])
 def test_a_row_without_an_owner_belongs_to_no_project(owner):
     assert ResourceType("thing", THINGS, delete=None).resource({"id": "1", "project_id": owner}, PROJECT).owner is None
+
+
+@pytest.mark.parametrize("owner", [{"id": "p"}, ["p"], 5, True])
+def test_an_owner_that_is_no_text_is_not_another_project(owner):
+    with pytest.raises(BadAnswer, match="the project_id of thing '1' is no text"):
+        ResourceType("thing", THINGS, delete=None).resource({"id": "1", "project_id": owner}, PROJECT)
 
 
 def test_an_id_is_quoted_in_a_path():

@@ -248,8 +248,15 @@ def test_the_intent_is_recorded_before_the_first_call():
     assert told == [(["1", "2"], [])]
 
 
-UNCLEAR = ("", None, "US")  #: owners of resources that may be the project's
-OWNERS = st.sampled_from(["us", "them", *UNCLEAR, "us "])
+UNCLEAR = ("", None, "US", "us ", " ", "u-s")  #: owners of resources that may be the project's
+OWNERS = st.sampled_from(["us", "them", *UNCLEAR])
+
+
+@pytest.mark.parametrize("owner", UNCLEAR)
+def test_what_may_be_the_projects_is_neither_deleted_nor_ignored(owner):
+    shelf = Shelf(row("1", owner=owner))
+    result = sweeps.delete(shelf.type(), None, US)
+    assert (shelf.deletes, [one.reason for one in result.leftovers]) == ([], [Reason.OWNER_UNKNOWN])
 
 
 @given(st.lists(st.tuples(OWNERS, st.booleans()), max_size=30), st.integers(1, 4))
