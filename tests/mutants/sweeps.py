@@ -61,6 +61,27 @@ MUTATIONS = (
         tests("plugins/uses"),
     ),
     Mutation(
+        "The first of two rows says whose a resource is",
+        "cleanup_orchestrator/worker/sweep/listing.py",
+        "                if seen[resource.id] is not exclusions.others(resource):\n",
+        "                if False:\n",
+        tests("worker/listing"),
+    ),
+    Mutation(
+        "A tag that is no text is no keep mark",
+        EXCLUSIONS,
+        "if not all(isinstance(tag, str) for tag in tags):",
+        "if False:",
+        tests("worker/keep_marks"),
+    ),
+    Mutation(
+        "A resource of which its service showed another one counts as deleted",
+        DELETING,
+        "_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER})",
+        "_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN})",
+        tests("worker/deleting worker/listing"),
+    ),
+    Mutation(
         "A project's id that is spelt otherwise is another project",
         EXCLUSIONS,
         "if letters(resource.owner) == letters(project.id):",
@@ -98,15 +119,15 @@ MUTATIONS = (
     Mutation(
         "The owner is not compared right before the delete",
         DELETING,
-        "if current.id != resource.id or current.owner != project.id:\n                owner =",
-        "if current.id != resource.id:\n                owner =",
+        "            if current.owner != project.id:\n                text =",
+        "            if False:\n                text =",
         tests("worker/one_delete worker/deleting"),
     ),
     Mutation(
         "A delete is made although another resource was shown",
         DELETING,
-        "if current.id != resource.id or current.owner != project.id:\n                owner =",
-        "if current.owner != project.id:\n                owner =",
+        "if current.id != resource.id or current.owner is None:",
+        "if current.owner is None:",
         tests("worker/listing"),
     ),
     Mutation(
@@ -292,7 +313,7 @@ MUTATIONS = (
     Mutation(
         "What was given to another project is reported as deleted",
         DELETING,
-        " if item.verdict.reason is not Reason.OWNER_UNKNOWN)",
+        " if item.verdict.reason not in _NOT_DELETED)",
         ")",
         tests("worker/deleting"),
     ),

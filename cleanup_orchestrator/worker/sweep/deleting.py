@@ -345,6 +345,10 @@ class _Attempt:
             self.slow_down = verdict
 
 
+#: Reasons for which no delete was sent, whatever became of the resource.
+_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER})
+
+
 def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
     """List again after the deletes and return the result of the sweep.
 
@@ -388,8 +392,8 @@ def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
     left = [*excluded, *there]
     if second.truncated:  # what was not read is gone only if its service accepted the delete
         items = {id_: item for id_, item in items.items() if item.state is State.ACCEPTED}
-    # What belonged to another project right before its delete, or is listed as such by now, was not deleted.
-    gone = tuple((id_, item.name) for id_, item in items.items() if item.verdict.reason is not Reason.OWNER_UNKNOWN)
+    # What belonged to another project right before its delete, or may have, or is listed as such, was not deleted.
+    gone = tuple((id_, item.name) for id_, item in items.items() if item.verdict.reason not in _NOT_DELETED)
     result = dataclasses.replace(
         result_of(first, left),
         deleted=gone,
@@ -437,9 +441,12 @@ def delete_one(
     try:
         if type_.show is not None:
             current = show(type_, connection, project, resource)
-            if current.id != resource.id or current.owner != project.id:
-                owner = "another project" if current.owner else "no project"
-                return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: not deleted")
+            if current.id != resource.id or current.owner is None:
+                said = f"another resource, {current.id}" if current.id != resource.id else "no owner of it"
+                return Verdict(Reason.BAD_ANSWER, f"right before its delete, its service showed {said}: not deleted")
+            if current.owner != project.id:
+                text = "it belonged to another project right before its delete: not deleted"
+                return Verdict(Reason.OWNER_UNKNOWN, text)
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := exclusions.protected(current):
                 return Verdict(Reason.PROTECTED, why)

@@ -77,7 +77,9 @@ class KeepMarks:
             tags = pick(row, type_.tags)
             if not isinstance(tags, list | tuple | set | frozenset):
                 return f"it does not show its {type_.tags}, and may bear a keep mark"
-            for tag in sorted(map(str, tags)):
+            if not all(isinstance(tag, str) for tag in tags):
+                return f"one of its {type_.tags} is no text, and may be a keep mark"
+            for tag in sorted(tags):
                 if tag.strip().casefold() in self.tags:
                     return f"its tag '{tag}' is a keep mark"
         if self.properties and type_.properties:

@@ -64,10 +64,10 @@ class Listing:
         listing. A truncated listing is therefore never empty. Resources of other projects and kept resources are only
         counted: otherwise any user could make a list of all projects too long.
 
-        :raises BadAnswer: the answer is no list, or has no end
+        :raises BadAnswer: the answer is no list, has no end, or has a resource with two owners
         """
         context, exclusions, type_, most = self.context, self.exclusions, self.context.type, self.context.most_listed
-        seen: set[str] = set()
+        seen: dict[str, bool] = {}  # by id: whether it is another project's
         repeated = 0
         pending: list[Item] = []  # no filter excludes them
 
@@ -85,10 +85,13 @@ class Listing:
                 repeated += 1
                 if repeated > MAX_REPEATED + len(seen):
                     raise BadAnswer(f"the list of {type_.name} has no end: it returns the same rows again and again")
+                if seen[resource.id] is not exclusions.others(resource):
+                    raise BadAnswer(f"the list of {type_.name} has {resource.id} twice, and with two owners")
                 continue
+            others = exclusions.others(resource)
             if len(seen) < most:
-                seen.add(resource.id)
-            if exclusions.others(resource):
+                seen[resource.id] = others
+            if others:
                 self.foreign += 1
                 if (known := self.known.get(resource.id)) is not None:
                     known.exclude(Verdict(Reason.OWNER_UNKNOWN, "it is another project's by now"))
@@ -102,7 +105,7 @@ class Listing:
             if self.deletable + self.blocked + len(pending) >= most:
                 self.truncated = True
                 break
-            seen.add(resource.id)
+            seen[resource.id] = False
             if excluded:
                 self.blocked += 1
                 yield item

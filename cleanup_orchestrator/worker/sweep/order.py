@@ -98,7 +98,7 @@ def follows(context: SweepContext, referrer: Item) -> Verdict:
 
 
 #: Reasons for which a resource stays whatever its service says. Users of it, or its owner, decide otherwise.
-_STAYS = OF_OTHERS | {Reason.OWNER_UNKNOWN, Reason.NOT_SELECTED}
+_STAYS = OF_OTHERS | {Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER, Reason.NOT_SELECTED}
 
 
 def needed(context: SweepContext, referrer: Item) -> Verdict | None:

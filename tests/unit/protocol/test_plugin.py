@@ -269,7 +269,7 @@ def test_a_row_with_the_projects_id_in_another_spelling_is_protected(vendor):
 #: What a service answers in place of a show right before a delete, and the reason of the leftover.
 SHOWS = {
     "another project's": (always(response(200, Resource("w1", "p2").to_dict())), Reason.OWNER_UNKNOWN),
-    "another resource": (always(response(200, Resource("w0", "p1").to_dict())), Reason.OWNER_UNKNOWN),
+    "another resource": (always(response(200, Resource("w0", "p1").to_dict())), BAD),
     "no owner": (always(response(200, {"id": "w1"})), BAD),
     "the 404 of a proxy": (always(response(404, HTML, "text/html")), BAD),
     "a page": (always(page()), BAD),

@@ -105,6 +105,17 @@ def test_what_was_given_away_before_its_delete_was_not_deleted(filtered):
     assert (result.outcome, result.leftovers) == (Outcome.CLEAR, ())
 
 
+def test_what_its_service_mixed_up_and_then_no_longer_lists_was_not_deleted():
+    shelf = Shelf(row("1"))
+
+    def mixed_up(*_):
+        shelf.rows.clear()
+        return row("another")
+
+    result = run(shelf.type(show=mixed_up))
+    assert (shelf.deletes, result.deleted, result.outcome) == ([], (), Outcome.CLEAR)
+
+
 def test_what_was_given_away_after_a_refused_delete_was_not_deleted():
     shelf = Shelf(row("1"))
 

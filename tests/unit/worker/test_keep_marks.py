@@ -44,6 +44,8 @@ KEEP = configured("keep,do-not-delete", "keep,owner=finance,level= 3 ")
         (TAGGED, {"tags": ("do-not-delete",)}, "its tag 'do-not-delete' is a keep mark"),
         (TAGGED, {}, "it does not show its tags, and may bear a keep mark"),
         (TAGGED, {"tags": None}, "it does not show its tags, and may bear a keep mark"),
+        (TAGGED, {"tags": [{"name": "keep"}]}, "one of its tags is no text, and may be a keep mark"),
+        (TAGGED, {"tags": ["web", ["keep"]]}, "one of its tags is no text, and may be a keep mark"),
         (TAGGED, {"tags": "keep,web"}, "it does not show its tags, and may bear a keep mark"),
         (TAGGED, {"tags": [], "metadata": {"keep": "1"}}, None),
         (WITH_METADATA, {"metadata": {}}, None),

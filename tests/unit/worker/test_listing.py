@@ -84,6 +84,16 @@ def test_the_guard_of_an_inventory_refuses_writes():
         read_only("DELETE", "http://x")
 
 
+@pytest.mark.parametrize("owners", [("us", "them"), ("them", "us")])
+def test_a_list_with_two_owners_of_one_resource_is_unknown(owners):
+    """It would be empty, or its resource would be deleted, by whichever row came first."""
+    shelf = Shelf()
+    type_ = shelf.type(list=lambda *_: [row("1", owner=owner) for owner in owners], show=None)
+    for result in (sweeps.inventory(type_, None, US), sweeps.delete(type_, None, US)):
+        assert (shelf.deletes, result.outcome, result.reason) == ([], Outcome.UNKNOWN, Reason.BAD_ANSWER)
+    assert sweeps.inventory(shelf.type(list=lambda *_: [row("1")] * 2), None, US).found == 1, "a page that is repeated"
+
+
 def another(shelf):
     """Return a ``show`` that answers about another resource of the project, as behind a proxy that mixes them up."""
     return lambda *_: dict(row("another"))
@@ -92,7 +102,8 @@ def another(shelf):
 def test_nothing_is_deleted_of_which_another_resource_is_shown():
     shelf = Shelf(row("1"))
     result = run(shelf.type(show=another(shelf)))
-    assert (shelf.deletes, result.outcome, result.reason) == ([], Outcome.LEFTOVERS, Reason.OWNER_UNKNOWN)
+    assert (shelf.deletes, result.outcome, result.reason) == ([], Outcome.LEFTOVERS, Reason.BAD_ANSWER)
+    assert "its service showed another resource, another" in result.message
 
 
 @pytest.mark.parametrize("available", [None, 0, "", "no"])

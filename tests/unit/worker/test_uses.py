@@ -289,15 +289,15 @@ def test_the_decision_on_one_use_is_none_on_another_use_of_the_resource():
         assert bool(harmed) is not stays, "nothing is noted as harmed of what is left"
 
 
-@pytest.mark.parametrize("owner", ["them", ""])
-def test_no_decision_deletes_what_is_another_projects(owner):
+@pytest.mark.parametrize(("owner", "reason"), [("them", Reason.OWNER_UNKNOWN), ("", Reason.BAD_ANSWER)])
+def test_no_decision_deletes_what_is_another_projects(owner, reason):
     service = Service("a")
     type_ = dataclasses.replace(
         service.type(lambda *_: {"a": used_by("f1")}),
         show=lambda _c, _p, resource: {**resource.data, "project_id": owner},
     )
     result = sweeps.delete(type_, None, US, name="network.thing", decided_uses=decision("f1"))
-    assert (left(result), service.changed) == ({"a": Reason.OWNER_UNKNOWN}, [])
+    assert (left(result), service.changed) == ({"a": reason}, [])
 
 
 def test_a_use_that_cannot_be_read_is_not_overruled():
