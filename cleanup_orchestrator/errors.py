@@ -45,7 +45,15 @@ class Stopped(CleanupError):
     code = "stopped"
 
 
-class OnHold(Stopped):
+class WritesWithheld(Stopped):
+    """The deletion itself no longer allows the write. The worker still holds the step: what it reads counts."""
+
+
+class Cancelled(WritesWithheld):
+    """The deletion was cancelled."""
+
+
+class OnHold(WritesWithheld):
     """A lien, the brake or a maintenance window withholds writes until it ends."""
 
     code = "on_hold"
@@ -97,13 +105,13 @@ class ProjectGone(CleanupError):
     code = "project_gone"
 
 
-class ProjectKnown(Stopped):
+class ProjectKnown(WritesWithheld):
     """Keystone knows the project of an adopted deletion, which it must not."""
 
     code = "project_known"
 
 
-class ProjectProtected(Stopped):
+class ProjectProtected(WritesWithheld):
     """The project is on the never-delete list now."""
 
     code = "project_protected"

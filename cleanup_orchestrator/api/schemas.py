@@ -326,7 +326,8 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
     if not errors:
         return
     error = errors[0]
-    field, path = str(error.absolute_path[0]) if error.absolute_path else "", error.json_path
+    names = [part for part in error.absolute_path if isinstance(part, str)]
+    field, path = names[-1] if names else "", error.json_path
     match error.validator:
         case "additionalProperties":
             known = error.schema["properties"]

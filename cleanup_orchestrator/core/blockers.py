@@ -56,7 +56,7 @@ def blocks(deletion: DeletionView, step: StepView) -> bool:
     While the step is tried again in the same round, that result counts. The results of an earlier round count only if
     they do not end by themselves: a new round does not clear them.
     """
-    if deletion.status is Status.CANCELLING and step.kind is not StepKind.RELEASE:
+    if deletion.status in (Status.CANCELLING, Status.CANCELLED) and step.kind is not StepKind.RELEASE:
         return False
     return _has_result(deletion, step) and _is_against(deletion, step)
 

@@ -157,8 +157,10 @@ def _settled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     until = view.settle_until
     if until is None:
         return _reopened(Type.SETTLED, view)
+    if view.now >= until:
+        return fine(Type.SETTLED, f"no service caches a token from before the drain since {utc(until)}")
     text = f"tokens validated before the drain may be cached by services until {utc(until)}"
-    return fine(Type.SETTLED, text) if view.now >= until else SetCondition(Type.SETTLED, False, "token_caches", text)
+    return SetCondition(Type.SETTLED, False, "token_caches", text)
 
 
 def _project_gone(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:

@@ -217,7 +217,7 @@ def _try_now(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | 
 
 # -- stop
 def _stop(proposal: Stop, d: Deletion, now: datetime.datetime, requests: Requests) -> Applied:
-    if requests.of_admin and not proposal.by.is_admin:
+    if d.status in transitions.LIVE and requests.of_admin and not proposal.by.is_admin:
         text = (
             f"an admin has requested, retried or forced deletion {d.id} of project {d.project_id}, or one above "
             "it: only an admin may stop it. Ask an admin to cancel it"

@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin
 from cleanup_orchestrator.core.guard import WAITING, Cause, HoldName, shown
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.errors import (
+    Cancelled,
     CleanupError,
     OnHold,
     ProjectKnown,
@@ -24,6 +25,7 @@ from cleanup_orchestrator.worker.context import WorkerContext
 
 #: What a hold means for the step. Any other one stops it.
 _ERRORS: dict[HoldName, type[CleanupError]] = {
+    HoldName.CANCELLED: Cancelled,
     HoldName.NEVER_DELETE: ProjectProtected,
     **{hold.name: OnHold for hold in WAITING},
 }

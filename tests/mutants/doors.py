@@ -16,6 +16,13 @@ GUARDED = tests("keystone/guard")
 
 MUTATIONS = (
     Mutation(
+        "A deletion that has ended is an admin's to stop",
+        PROPOSALS,
+        "if d.status in transitions.LIVE and requests.of_admin and",
+        "if requests.of_admin and",
+        tests("core/proposals"),
+    ),
+    Mutation(
         "An approval that is sent twice is recorded twice",
         PROPOSALS,
         '        return None\n    text = f"approved by',
@@ -204,7 +211,7 @@ MUTATIONS = (
     Mutation(
         "A manager of the domain stops the deletion of an admin",
         PROPOSALS,
-        "if requests.of_admin and not proposal.by.is_admin:",
+        "if d.status in transitions.LIVE and requests.of_admin and not proposal.by.is_admin:",
         "if False:",
         tests("core/proposals functional/test_api/test_ranks"),
     ),

@@ -82,6 +82,27 @@ MUTATIONS = (
         tests("worker/deleting worker/listing"),
     ),
     Mutation(
+        "What was deleted before the deletion was stopped is not on record",
+        DELETING,
+        "        except WritesWithheld as error:  # the",
+        "        except () as error:  # the",
+        tests("worker/deleting"),
+    ),
+    Mutation(
+        "A cancelled sweep does not say what it deleted",
+        "cleanup_orchestrator/errors.py",
+        "class Cancelled(WritesWithheld):",
+        "class Cancelled(Stopped):",
+        tests("worker/deleting"),
+    ),
+    Mutation(
+        "A cancel counts as a lost claim",
+        "cleanup_orchestrator/worker/guard.py",
+        "    HoldName.CANCELLED: Cancelled,\n",
+        "",
+        tests("worker/guard"),
+    ),
+    Mutation(
         "A project's id that is spelt otherwise is another project",
         EXCLUSIONS,
         "if letters(resource.owner) == letters(project.id):",

@@ -25,9 +25,9 @@ from cleanup_orchestrator.errors import (
     CleanupError,
     Failure,
     NoJanitor,
-    OnHold,
     Stopped,
     WriteRefused,
+    WritesWithheld,
     classify,
 )
 from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
@@ -35,7 +35,7 @@ from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.calls import act, describe, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
-from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, State, remedy_of
+from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, Missing, State, remedy_of
 from cleanup_orchestrator.worker.sweep.listing import (
     CHUNK,
     FindsUsers,
@@ -164,7 +164,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         chance.shuffle(tried)
     if order.levels:
         tried = arranged(order, tried, items)
-    attempt, on_hold = _Attempt(first, options, order, accepted, items), ""
+    attempt, withheld = _Attempt(first, options, order, accepted, items), None
     if type_.deleted_with:
         for item in items.values():
             if item.state is State.NEW:
@@ -172,13 +172,13 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     else:
         try:
             attempt.delete_all(tried)
-        except OnHold as error:  # the second listing shows what was deleted until then
-            on_hold = classify(error).message
+        except WritesWithheld as error:  # the second listing shows what was deleted until then
+            withheld = classify(error)
         except (Stopped, WriteRefused) as error:
             return unknown(error)
     for item in batch:
         item.forget_row()
-    return _list_again(attempt, on_hold)
+    return _list_again(attempt, withheld)
 
 
 def _going(context: SweepContext, resource: Resource) -> Verdict | None:
@@ -222,8 +222,8 @@ class _Attempt:
     def delete_all(self, items: Sequence[Item]) -> None:
         """Delete the resources, and note the outcome of each.
 
-        :raises Stopped: the deletion was cancelled, or the lease was lost
-        :raises OnHold: writes are on hold for now
+        :raises WritesWithheld: the deletion was cancelled, is on hold, or must not delete for another reason
+        :raises Stopped: the lease was lost
         :raises WriteRefused: this sweep must not write
         """
         self._until = time.monotonic() + self.options.seconds
@@ -349,12 +349,12 @@ class _Attempt:
 _NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER})
 
 
-def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
+def _list_again(attempt: _Attempt, withheld: Failure | None) -> StepResult:
     """List again after the deletes and return the result of the sweep.
 
     What the second listing has is removed from the items, so that a long list is not in memory several times.
 
-    :param on_hold: why the deletes ended early, if a hold ended them
+    :param withheld: why the deletes ended early, if the deletion no longer allowed them
     """
     context, first, items, accepted = attempt.context, attempt.first, attempt.items, attempt.accepted
     type_, count = context.type, len(items)
@@ -403,8 +403,8 @@ def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
     )
     if second.truncated:
         result = incomplete(context, result)
-    if on_hold and left:
-        return dataclasses.replace(result, reason=str(Reason.ON_HOLD), message=on_hold)
+    if withheld is not None and left:
+        return dataclasses.replace(result, reason=str(withheld.reason), message=withheld.message)
     if type_.informational:
         return informational(result)
     if attempt.slow_down is not None and left:
@@ -414,13 +414,6 @@ def _list_again(attempt: _Attempt, on_hold: str) -> StepResult:
         message = f"{len(gone)} deleted, {at_least}{len(left)} queued for the next sweep"
         return dataclasses.replace(result, reason=str(Reason.QUEUED), message=message)
     return result
-
-
-class Missing(Verdict):
-    """Verdict on a resource that its service does not know when its delete is made.
-
-    It is a leftover's only if the second listing has the resource: a 404 does not prove that it is gone.
-    """
 
 
 def delete_one(

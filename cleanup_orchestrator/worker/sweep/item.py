@@ -46,6 +46,13 @@ class State(StrEnum):
     ACCEPTED = "accepted"  #: its service accepted the delete
 
 
+class Missing(Verdict):
+    """Verdict on a resource that its service does not know when its delete is made.
+
+    It is a leftover's only if the second listing has the resource: a 404 does not prove that it is gone.
+    """
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Item:
     """A resource of the project in one sweep.

@@ -180,8 +180,9 @@ def test_under_force_only_what_is_not_planned_blocks(unplanned, expected):
     assert only_a_person_clears(record, step) is expected
 
 
-def test_after_a_cancel_only_the_release_can_block():
-    record = deletion(status=Status.CANCELLING, round=3)
+@pytest.mark.parametrize("status", [Status.CANCELLING, Status.CANCELLED])
+def test_after_a_cancel_only_the_release_can_block(status):
+    record = deletion(status=status, round=3)
     values = {"state": StepState.DONE, "round": 3, "reason": Reason.FORBIDDEN}
     sweep = dataclasses.replace(PORT, **values, outcome=Outcome.LEFTOVERS)
     release = Step("r", "d", StepKind.RELEASE, **values, outcome=Outcome.UNKNOWN)

@@ -159,6 +159,11 @@ def test_only_an_admin_stops_what_an_admin_asked_for(proposal, by, of_admin, may
         assert refused(proposal(by), requests, **MANY).code == "forbidden"
 
 
+@each_case("status", sorted(set(S) - transitions.LIVE))
+def test_an_admins_deletion_that_has_ended_is_not_said_to_be_an_admins_to_stop(status):
+    assert refused(stop(USER), Requests(frozenset({"another"}), of_admin=True), status=status).code == "not_cancellable"
+
+
 def test_a_user_who_asked_for_a_deletion_does_not_approve_it():
     assert refused(approve(ADMIN), Requests(frozenset({"u"})), **MANY).code == "self_approval"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.errors import OnHold, Stopped
+from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
 from tests.support import sweeps
@@ -240,6 +240,42 @@ def test_what_went_before_a_lien_is_confirmed_and_the_rest_waits(parallel):
     assert "lien l1" in result.message
     assert {leftover.reason for leftover in result.leftovers} == {Reason.QUEUED}
     assert len(result.leftovers) == 6 - len(gone)
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Cancelled("the deletion was cancelled"), Reason.STOPPED),
+        (ProjectProtected("the project is on the never-delete list"), Reason.PROJECT_PROTECTED),
+        (ProjectKnown("Keystone knows the project"), Reason.PROJECT_KNOWN),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_went_before_the_deletion_was_stopped_is_on_record(error, reason, parallel):
+    """The report of a cancelled deletion said that nothing was deleted."""
+    shelf = Shelf(*(row(str(n)) for n in range(6)))
+
+    def delete(connection, project, resource):
+        if len(shelf.deletes) >= 2:
+            raise error
+        shelf.delete(connection, project, resource)
+
+    result = sweeps.delete(shelf.type(delete=delete), None, US, parallel=parallel)
+    gone = sorted(shelf.deletes)
+    assert sorted(id_ for id_, _ in result.deleted) == gone and len(gone) >= 2
+    assert (result.outcome, result.reason, result.message) == (Outcome.LEFTOVERS, reason, str(error))
+    assert {one.id for one in result.leftovers} == set(map(str, range(6))) - set(gone)
+
+
+def test_a_sweep_that_lost_its_claim_lists_nothing_more():
+    shelf = Listed(row("1"), row("2"))
+
+    def delete(*_):
+        raise Stopped("the worker no longer holds the lease of this step")
+
+    result = sweeps.delete(shelf.type(delete=delete), None, US)
+    assert (result.outcome, result.reason, shelf.lists) == (Outcome.UNKNOWN, Reason.STOPPED, 1)
 
 
 def test_a_lien_that_comes_before_the_first_delete_has_nothing_written_down():

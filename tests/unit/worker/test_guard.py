@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import SCANS, Step, StepKind, StepState
-from cleanup_orchestrator.errors import OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
+from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING
 from cleanup_orchestrator.worker import force_check, guard, watchdog
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
@@ -154,7 +154,7 @@ def test_a_write_does_not_pass_when_the_store_does_not_let_it():
 
 
 def test_a_write_of_a_cancelled_deletion_says_so():
-    text = str(refused(task(deletion(status=Status.CANCELLING)), Stopped))
+    text = str(refused(task(deletion(status=Status.CANCELLING)), Cancelled))
     assert text == "DELETE withheld: the deletion was cancelled"
 
 
