@@ -180,6 +180,7 @@ def upgrade() -> None:
     op.create_index("ix_leftovers_reason_id", "leftovers", ["reason", "id"])
     op.create_table(
         "deletes",
+        sa.Column("id", _BIGINT, autoincrement=True, nullable=False),
         sa.Column("step_id", _ID, nullable=False),
         sa.Column("resource_id", sa.String(512), nullable=False),
         sa.Column("deletion_id", _ID, nullable=False),
@@ -188,12 +189,13 @@ def upgrade() -> None:
         sa.Column("fault", sa.Text, nullable=False),
         sa.Column("seen_at", _TIME, nullable=True),
         sa.Column("accepted_at", _TIME, nullable=True),
-        sa.PrimaryKeyConstraint("step_id", "resource_id", name="pk_deletes"),
+        sa.PrimaryKeyConstraint("id", name="pk_deletes"),
         sa.ForeignKeyConstraint(["step_id"], ["steps.id"], name="fk_deletes_step_id", ondelete="CASCADE"),
         sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name="fk_deletes_deletion_id"),
         **_INNODB,
     )
     op.create_index("ix_deletes_deletion_id", "deletes", ["deletion_id"])
+    op.create_index("ix_deletes_step_id", "deletes", ["step_id"])
     op.create_table(
         "events",
         sa.Column("id", _BIGINT, autoincrement=True, nullable=False),

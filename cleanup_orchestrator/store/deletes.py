@@ -24,16 +24,12 @@ class Deletes(Repository):
     def of_step(self, step_id: str) -> dict[str, DeleteRecord]:
         """Return what is on record for a step, by resource id."""
         with self._database.read() as c:
-            return _of_step(c, step_id)
-
-
-def _of_step(c: Connection, step_id: str) -> dict[str, DeleteRecord]:
-    rows = c.execute(_OF_STEP, {"of_step": step_id})
-    found = (
-        DeleteRecord(r.resource_id, r.accepted, r.failed, r.fault, seen_at=r.seen_at, accepted_at=r.accepted_at)
-        for r in rows
-    )
-    return {one.id: one for one in found}
+            rows = c.execute(_OF_STEP, {"of_step": step_id})
+            found = (
+                DeleteRecord(r.resource_id, r.accepted, r.failed, r.fault, seen_at=r.seen_at, accepted_at=r.accepted_at)
+                for r in rows
+            )
+            return {one.id: one for one in found}
 
 
 def replace_deletes(c: Connection, step: Step, result: StepResult, has_deletes: bool) -> None:
@@ -48,11 +44,16 @@ def replace_deletes(c: Connection, step: Step, result: StepResult, has_deletes: 
     if wanted is None or not (wanted or has_deletes):
         return
     new = {row["resource_id"]: row for row in (_row(step, one) for one in wanted)}
-    known = {id_: _row(step, one) for id_, one in _of_step(c, step.id).items()} if has_deletes else {}
-    stale = [id_ for id_, row in known.items() if new.get(id_) != row]
+    stale = []
+    for row in c.execute(_OF_STEP, {"of_step": step.id}) if has_deletes else ():
+        same = new.get(row.resource_id)  # compared here, because some databases compare without case
+        if same is not None and all(row._mapping[name] == value for name, value in same.items()):
+            del new[row.resource_id]
+        else:
+            stale.append(row.id)
     for some in _chunks(stale):
-        c.execute(t.deletes.delete().where(t.deletes.c.step_id == step.id, t.deletes.c.resource_id.in_(some)))
-    for some in _chunks([row for id_, row in new.items() if known.get(id_) != row]):
+        c.execute(t.deletes.delete().where(t.deletes.c.id.in_(some)))
+    for some in _chunks(list(new.values())):
         c.execute(t.deletes.insert(), some)
 
 

@@ -184,8 +184,10 @@ leftovers = sa.Table(
 deletes = sa.Table(
     "deletes",
     metadata,
-    sa.Column("step_id", _ID, sa.ForeignKey("steps.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("resource_id", sa.String(512), primary_key=True),
+    # No key has the resource's id, because MariaDB would compare it without case, accents and trailing blanks.
+    sa.Column("id", _BIGINT, primary_key=True, autoincrement=True),
+    sa.Column("step_id", _ID, sa.ForeignKey("steps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("resource_id", sa.String(512), nullable=False),
     sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
     sa.Column("accepted", sa.Integer, nullable=False),
     sa.Column("failed", sa.Integer, nullable=False),
@@ -193,6 +195,7 @@ deletes = sa.Table(
     sa.Column("seen_at", _TIME, nullable=True),
     sa.Column("accepted_at", _TIME, nullable=True),
     sa.Index(None, "deletion_id"),
+    sa.Index(None, "step_id"),
     **_OPTIONS,
 )
 

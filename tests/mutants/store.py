@@ -97,8 +97,19 @@ MUTATIONS = (
     Mutation(
         "The accepted deletes of another step are replaced",
         DELETES,
-        "t.deletes.delete().where(t.deletes.c.step_id == step.id, t.deletes.c.resource_id.in_(some))",
-        "t.deletes.delete().where(t.deletes.c.resource_id.in_(some))",
+        'sa.select(t.deletes).where(t.deletes.c.step_id == sa.bindparam("of_step"))',
+        'sa.select(t.deletes).where(sa.bindparam("of_step") != "")',
+        tests("functional/test_store/test_deletes"),
+    ),
+    Mutation(
+        "The accepted deletes of ids that differ only in case are replaced together",
+        DELETES,
+        "            stale.append(row.id)\n"
+        "    for some in _chunks(stale):\n"
+        "        c.execute(t.deletes.delete().where(t.deletes.c.id.in_(some)))\n",
+        "            stale.append(row.resource_id.lower())\n"
+        "    for some in _chunks(stale):\n"
+        "        c.execute(t.deletes.delete().where(sa.func.lower(t.deletes.c.resource_id).in_(some)))\n",
         tests("functional/test_store/test_deletes"),
     ),
     # -- leftovers

@@ -77,3 +77,16 @@ def test_any_text_can_be_stored(store, deletion):
     odd = dataclasses.replace(ONE, id="\ud800" + "x" * 600, fault="\0" * 100_000)
     step_id, _ = finish(store, deletion, Outcome.LEFTOVERS, (odd,))
     assert len(store.deletes(step_id)) == 1
+
+
+@pytest.mark.parametrize("ids", [("Data", "data"), ("résumé", "resume"), ("a", "a ")])
+def test_ids_that_a_database_compares_alike_have_their_own_records(store, deletion, ids):
+    """MariaDB compares without case, accents and trailing blanks."""
+    one, other = (dataclasses.replace(ONE, id=id_) for id_ in ids)
+    step_id, _ = finish(store, deletion, Outcome.LEFTOVERS, (one, other))
+    assert store.deletes(step_id) == {one.id: one, other.id: other}
+    again = dataclasses.replace(one, accepted=3)
+    finish(store, deletion, Outcome.LEFTOVERS, (again, other))
+    assert store.deletes(step_id) == {one.id: again, other.id: other}
+    finish(store, deletion, Outcome.LEFTOVERS, (other,))
+    assert store.deletes(step_id) == {other.id: other}
