@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome, Step, StepResult
-from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import ROWS, Repository
 from cleanup_orchestrator.store.transient import retry_transient
@@ -64,11 +64,11 @@ def _chunks(items: list[Any]) -> Iterable[list[Any]]:
 def _row(step: Step, one: DeleteRecord) -> dict[str, Any]:
     return {
         "step_id": step.id,
-        "resource_id": records.resource_id(one.id),
+        "resource_id": storable.resource_id(one.id),
         "deletion_id": step.owner_id,
         "accepted": one.accepted,
         "failed": one.failed,
-        "fault": records.text(one.fault),
+        "fault": storable.text(one.fault),
         "seen_at": one.seen_at,
         "accepted_at": one.accepted_at,
     }

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard, records
@@ -141,19 +142,28 @@ def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, An
         "deletion_id": deletion_id,
         "at": now,
         "type": event.type,
-        "message": records.text(event.message),
+        "message": storable.text(event.message),
         "actor": event.actor,
         "request_id": event.request_id,
-        "data": records.plain(event.data),
+        "data": records.plain({**event.data, **_named(event)}),
     }
+
+
+def _named(event: Event) -> dict[str, list[dict[str, Any]]]:
+    """Return the resources that a line names, under their key.
+
+    With the longest ids and names that services give, a line would be longer than MariaDB takes.
+    """
+    found = event.data.get("resources")
+    if not isinstance(found, list):  # an approval has their number
+        return {}
+    rules = {"id": storable.resource_id, "name": storable.resource_name}
+    return {"resources": [each | {key: rules[key](each[key]) for key in rules.keys() & each} for each in found]}
 
 
 def _resources(event: Event) -> Iterable[str]:
     """Return the ids of the resources that a line names, each once."""
-    found = event.data.get("resources")
-    if not isinstance(found, list):  # an approval has their number
-        return ()
-    return dict.fromkeys(records.resource_id(each["id"]) for each in found if each.get("id"))
+    return dict.fromkeys(each["id"] for each in _named(event).get("resources", ()) if each.get("id"))
 
 
 def _event(row: sa.Row[Any]) -> EventRow:

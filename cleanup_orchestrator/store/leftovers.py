@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
@@ -204,7 +205,7 @@ def _without_unchanged(
     new: dict[str, Leftover] = {}
     twice = []
     for leftover in leftovers:
-        if new.setdefault(records.resource_id(leftover.id), leftover) is not leftover:
+        if new.setdefault(storable.resource_id(leftover.id), leftover) is not leftover:
             twice.append(leftover)
     stale = []
     for row in c.execute(sa.select(t.leftovers).where(before).execution_options(yield_per=ROWS)):
@@ -231,7 +232,7 @@ def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
         "region": step.region,
         "service": step.service,
         "type": step.type,
-        "resource_id": records.resource_id(leftover.id),
+        "resource_id": storable.resource_id(leftover.id),
         **_own(leftover),
     }
 
@@ -239,13 +240,13 @@ def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
 def _own(leftover: Leftover) -> dict[str, Any]:
     """Return the columns of a leftover apart from its place and id."""
     return {
-        "name": records.text(leftover.name)[:512],
+        "name": storable.resource_name(leftover.name),
         "reason": str(leftover.reason),
-        "message": records.text(leftover.message),
+        "message": storable.text(leftover.message),
         "blocked_by": [records.plain(dict(b)) for b in leftover.blocked_by],
         "abandoned": leftover.abandoned,
-        "owner": records.text(leftover.owner)[:64],
-        "remedy": records.text(leftover.remedy),
+        "owner": storable.text(leftover.owner)[:64],
+        "remedy": storable.text(leftover.remedy),
         "announced": leftover.announced,
         "size": leftover.size,
     }

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Advance, Orphan, OrphanScan, ScanStatus
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.store import guard, queries, records
@@ -214,7 +215,7 @@ class OrphanScans(Repository):
     def _cancel(self, scan_id: str, message: str) -> OrphanScan:
         with self._database.begin() as c:
             now = database_time(c)
-            values = {"status": str(ScanStatus.CANCELLED), "message": records.text(message), "live": None}
+            values = {"status": str(ScanStatus.CANCELLED), "message": storable.text(message), "live": None}
             live = sa.and_(_SCANS.c.id == scan_id, _SCANS.c.live.is_not(None))
             times = {"status_at": now, "finished_at": now}
             if c.execute(_SCANS.update().where(live).values(**values, **times, version=_SCANS.c.version + 1)).rowcount:
@@ -249,7 +250,7 @@ class OrphanScans(Repository):
         with self._database.begin() as c:
             if not _hold_claim(c, step):
                 return False
-            by_id = {_resource_id(orphan): orphan for orphan in found}
+            by_id = {storable.resource_id(orphan.resource_id): orphan for orphan in found}
             _expect_new_values(c)
             mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(by_id))
             for noted in c.execute(sa.select(_ORPHANS.c.resource_id).where(mine)).scalars():
@@ -278,7 +279,7 @@ class OrphanScans(Repository):
         with self._database.begin() as c:
             if not _hold_claim(c, step):
                 return False
-            owners = {_resource_id(orphan): orphan.project_id for orphan in seen}
+            owners = {storable.resource_id(orphan.resource_id): orphan.project_id for orphan in seen}
             _expect_new_values(c)
             mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(owners))
             query = sa.select(_ORPHANS.c.id, _ORPHANS.c.resource_id, _ORPHANS.c.project_id).where(mine)
@@ -407,7 +408,3 @@ def _expect_new_values(c: Connection) -> None:
     """
     if c.dialect.name == "postgresql":
         c.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
-
-
-def _resource_id(orphan: Orphan) -> str:
-    return records.text(orphan.resource_id)[:512]

@@ -14,12 +14,11 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core import plugin_liens, storable
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepResult
-from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.liens import LIENS
@@ -32,7 +31,7 @@ def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | No
     again: its reason has come back.
     """
     table = t.liens
-    lien = dataclasses.replace(wanted, reason=records.text(wanted.reason), created_at=now)
+    lien = dataclasses.replace(wanted, reason=storable.text(wanted.reason), created_at=now)
     row = c.execute(sa.select(table).where(table.c.id == wanted.id)).first()
     if row is None:
         c.execute(table.insert(), [dataclasses.asdict(lien)])

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import CLOCK, Repository, database_time
@@ -69,7 +70,7 @@ class ProtocolServices(Repository):
         mine = sa.and_(table.c.region == answer.region, table.c.service_type == answer.service_type)
         with self._database.begin() as c:
             now = database_time(c)
-            error = records.text(answer.error)
+            error = storable.text(answer.error)
             values = {"url": answer.url, "spoken": str(answer.spoken), "asked_at": now, "error": error}
             if answer.document is not None:
                 values |= {"document": records.plain(answer.document), "digest": answer.digest, "read_at": now}

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import (
     Approval,
@@ -45,7 +46,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values = {name: getattr(d, name) for name in _DELETION_FIELDS}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
-    values["message"], values["project_name"] = text(d.message), text(d.project_name)[:255]
+    values["message"], values["project_name"] = storable.text(d.message), storable.text(d.project_name)[:255]
     values["conditions"] = [
         plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
     ]
@@ -183,32 +184,13 @@ def child(row: Row[Any]) -> Child:
     return Child(row.id, row.project_id, status, row.status_at, row.project_name, row.attention if row.asks else "")
 
 
-_MAX = 60_000  #: bytes; MariaDB refuses a text of more than 65,535
-
-
-def text(value: object) -> str:
-    """Return a value as text that every database accepts.
-
-    Services and plugins may give any text. PostgreSQL refuses NUL, and no database accepts an unpaired surrogate.
-    """
-    stored = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
-    if len(stored) > _MAX:  # for example the names of all blockers, in a cloud of many regions
-        stored = stored[:_MAX].decode("utf-8", "ignore").encode("utf-8") + b" ..."
-    return stored.decode("utf-8")
-
-
-def resource_id(value: object) -> str:
-    """Return a resource's id as it is stored."""
-    return text(value)[:512]
-
-
 def plain(value: Any) -> Any:
     """Return a value for a JSON column.
 
-    Its text goes through :func:`text`, as MariaDB refuses unpaired surrogates.
+    Its text goes through :func:`storable.text`, as MariaDB refuses unpaired surrogates.
     """
     if isinstance(value, str):
-        return text(value)
+        return storable.text(value)
     if isinstance(value, Mapping):
         return {plain(key): plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
@@ -221,7 +203,7 @@ def step_values(s: Step) -> dict[str, Any]:
     """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     values |= {"after": list(s.after), "needed_by": list(s.needed_by)}
-    values |= {"message": text(s.message), "remedy": text(s.remedy)}
+    values |= {"message": storable.text(s.message), "remedy": storable.text(s.remedy)}
     values["counts"] = dataclasses.asdict(s.counts) if s.counts != _NO_COUNTS else None
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
@@ -278,7 +260,7 @@ def scan_values(s: OrphanScan) -> dict[str, Any]:
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     live = "scan" if s.status in SCANNING else None
     covered = {"not_covered": [plain(dict(x)) for x in s.not_covered]}
-    return {**values, **covered, "status": str(s.status), "message": text(s.message), "live": live}
+    return {**values, **covered, "status": str(s.status), "message": storable.text(s.message), "live": live}
 
 
 def scan(row: Row[Any]) -> OrphanScan:
@@ -296,7 +278,7 @@ def orphan_values(o: Orphan, id_: str) -> dict[str, Any]:
     :param id_: the resource's id as it is stored
     """
     values = {name: getattr(o, name) for name in _ORPHAN}
-    return values | {"resource_id": id_, "name": text(o.name)[:512]}
+    return values | {"resource_id": id_, "name": storable.resource_name(o.name)}
 
 
 def orphan(row: Row[Any]) -> Orphan:

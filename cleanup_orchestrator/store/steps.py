@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import force, orphan_scan
+from cleanup_orchestrator.core import force, orphan_scan, storable
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.guard import NO_OPTIONS, Cause, HoldOptions, may_run
 from cleanup_orchestrator.core.holds import Lien
@@ -209,7 +209,7 @@ class Steps(Repository):
                 raise _ClaimLost
             before, known, now = found.deletion, found.step, found.now
             result = believed(known, result)
-            result = force.keep_abandoned(result, abandoned_leftovers(c, known), records.resource_id)
+            result = force.keep_abandoned(result, abandoned_leftovers(c, known), storable.resource_id)
             deletion, after = record(before, known, result, now)
             # The deletion first: see queries.lock_deletion. It may have ended while this transaction waited for it.
             values = records.deletion_values(deletion)

@@ -22,6 +22,13 @@ RATE_LIMITS = "cleanup_orchestrator/store/rate_limits.py"
 
 MUTATIONS = (
     Mutation(
+        "A line of the journal with long names is longer than MariaDB takes",
+        JOURNAL,
+        '"name": storable.resource_name}',
+        '"name": str}',
+        tests("functional/test_store/test_deletions"),
+    ),
+    Mutation(
         "The worker that claimed a step before still counts as its holder",
         GUARD,
         "if current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:",

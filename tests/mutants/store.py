@@ -12,6 +12,7 @@ SERVICES = "cleanup_orchestrator/store/protocol_services.py"
 QUEUE = "cleanup_orchestrator/store/queue.py"
 RECORDS = "cleanup_orchestrator/store/records.py"
 LIMITS = "cleanup_orchestrator/store/request_limits.py"
+STORABLE = "cleanup_orchestrator/core/storable.py"
 STATISTICS = "cleanup_orchestrator/store/statistics.py"
 
 MUTATIONS = (
@@ -280,7 +281,7 @@ MUTATIONS = (
     Mutation(
         "A service's error of odd characters ends the survey of every deletion",
         SERVICES,
-        "            error = records.text(answer.error)\n",
+        "            error = storable.text(answer.error)\n",
         "            error = answer.error\n",
         tests("functional/test_store/test_protocol_services"),
     ),
@@ -294,7 +295,7 @@ MUTATIONS = (
     Mutation(
         "A project with a name of odd characters cannot be deleted",
         RECORDS,
-        "text(d.project_name)[:255]",
+        "storable.text(d.project_name)[:255]",
         "d.project_name",
         tests("functional/test_store/test_deletions"),
     ),
@@ -330,10 +331,10 @@ MUTATIONS = (
     ),
     Mutation(
         "A text that is too long for its column fails the result of a step",
-        RECORDS,
+        STORABLE,
         "    if len(stored) > _MAX:",
         "    if False:",
-        tests("store/records"),
+        tests("core/storable"),
     ),
     Mutation(
         "A deletion that ended still holds its project",

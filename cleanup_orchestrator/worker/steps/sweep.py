@@ -13,7 +13,7 @@ from oslo_log import log
 
 from cleanup_orchestrator.cloud import protection, protocol_options
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
-from cleanup_orchestrator.core import dependencies, plugin_liens
+from cleanup_orchestrator.core import dependencies, plugin_liens, storable
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
@@ -231,7 +231,11 @@ class Sweep(DeletionRunner):
         said = {use.of: use.who for use in forcing.decisions(self.deletion)}
         events = []
         for resource, verdicts in resources:
-            users = [{"type": b["type"], "id": b["id"]} for verdict in verdicts for b in verdict.blocked_by]
+            users = [
+                {"type": b["type"], "id": storable.resource_id(b["id"])}
+                for verdict in verdicts
+                for b in verdict.blocked_by
+            ]
             # Users of what is deleted with it were decided on by the id of that.
             by = said.get(f"{self.step.name}:{resource.id}") or ", ".join(dict.fromkeys(said.values()))
             text = f"{self.step.name} {resource.id} is deleted although others use it, as {by} decided: "
