@@ -113,6 +113,28 @@ MUTATIONS = (
         "        c.execute(t.deletes.delete().where(sa.func.lower(t.deletes.c.resource_id).in_(some)))\n",
         tests("functional/test_store/test_deletes"),
     ),
+    # -- the form in which ids are stored
+    Mutation(
+        "Two resources with long ids are stored as one",
+        STORABLE,
+        "    if kept == given and len(kept) <= _SHORT:\n        return kept\n",
+        "    return kept[:_SHORT]\n",
+        tests("core/storable worker/exclusions"),
+    ),
+    Mutation(
+        "A resource whose id is the stored form of a planned one is deleted",
+        STORABLE,
+        " and not (stored == id_ and is_shortened(stored))",
+        "",
+        tests("core/storable worker/exclusions"),
+    ),
+    Mutation(
+        "A resource is looked for among stored ids by its id as listed",
+        STORABLE,
+        "stored = resource_id(id_)",
+        "stored = str(id_)",
+        tests("core/storable worker/exclusions"),
+    ),
     # -- leftovers
     Mutation(
         "The leftovers of a dry run are listed as left",

@@ -11,6 +11,7 @@ EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 USES = "cleanup_orchestrator/worker/sweep/uses.py"
+CONTEXT = "cleanup_orchestrator/worker/sweep/context.py"
 ITEM = "cleanup_orchestrator/worker/sweep/item.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
@@ -122,6 +123,49 @@ MUTATIONS = (
         "if record is not None and record.failed >= FAILURES:",
         "if False:",
         tests("worker/item"),
+    ),
+    Mutation(
+        "What is on record of a delete is not found if the id is stored in another form",
+        ITEM,
+        "        id_ = storable.resource_id(id_)\n        if (found",
+        "        if (found",
+        tests("worker/item"),
+    ),
+    Mutation(
+        "A delete that was accepted before is not found if the id is stored in another form",
+        ITEM,
+        "        id_ = storable.resource_id(id_)\n        record = self._history",
+        "        record = self._history",
+        tests("worker/item"),
+    ),
+    Mutation(
+        "A planned resource whose id is stored in another form is never deleted",
+        CONTEXT,
+        'object.__setattr__(self, "planned", storable.Ids(self.planned))',
+        "pass",
+        tests("worker/exclusions"),
+        times=2,
+    ),
+    Mutation(
+        "Force is not used on what is stored under another id",
+        DELETING,
+        'object.__setattr__(self, "stuck", storable.Ids(self.stuck))',
+        "pass",
+        tests("worker/deleting"),
+    ),
+    Mutation(
+        "What is stored under another id counts as not announced",
+        DELETING,
+        'object.__setattr__(self, "announced", storable.Ids(self.announced))',
+        "pass",
+        tests("worker/deleting"),
+    ),
+    Mutation(
+        "A decision about a resource that is stored under another id has no effect",
+        USES,
+        'decided_uses.get(f"{context.name}:{storable.resource_id(id_)}")',
+        'decided_uses.get(f"{context.name}:{id_}")',
+        tests("worker/uses"),
     ),
     Mutation(
         "A delete that takes too long counts as being deleted",
@@ -417,7 +461,7 @@ MUTATIONS = (
     Mutation(
         "Each try writes its intent into the journal again",
         "cleanup_orchestrator/worker/steps/sweep.py",
-        "            self._announced = frozenset(one.id for one in tried)\n",
+        "            self._announced = storable.Ids(one.id for one in tried)\n",
         "",
         tests("functional/test_journal"),
     ),

@@ -194,6 +194,27 @@ MUTATIONS = (
         tests("worker/sweep worker/guard"),
     ),
     Mutation(
+        "A leftover that its service knows by another id needs nothing more",
+        STEP_SWEEP,
+        "if any(storable.is_shortened(row.leftover.id) for row in rows):",
+        "if False:",
+        tests("worker/sweep"),
+    ),
+    Mutation(
+        "The intent of what is stored under another id is written with each try",
+        STEP_SWEEP,
+        "self._announced = storable.Ids(one.id for one in tried)",
+        "self._announced = frozenset(one.id for one in tried)",
+        tests("worker/sweep"),
+    ),
+    Mutation(
+        "The last inventory loses the reason of what is stored under another id",
+        STEP_SWEEP,
+        "before.get(storable.resource_id(one.id), one)",
+        "before.get(one.id, one)",
+        tests("worker/sweep"),
+    ),
+    Mutation(
         "A worker does not ask for the plan",
         STEP_CONTEXT,
         "if not self.deletion.plan_id or type_.project_setting:",

@@ -58,8 +58,8 @@ class Sweep(DeletionRunner):
 
     def __init__(self, context: StepContext) -> None:
         super().__init__(context)
-        self._stuck: frozenset[str] = frozenset()  #: ids of the resources that force is used on
-        self._announced: frozenset[str] = frozenset()  #: ids of the resources whose intent is in the journal
+        self._stuck = storable.Ids()  #: ids of the resources that force is used on
+        self._announced = storable.Ids()  #: ids of the resources whose intent is in the journal
         self._janitor_lock = threading.Lock()
         self._janitor_connection: Connection | None = None
         self._no_janitor: NoJanitor | None = None  #: why there is no such connection
@@ -140,7 +140,7 @@ class Sweep(DeletionRunner):
                 # They may be of the contents. Right before the delete, those of the resource itself are read again.
                 not_by_force = not_by_force - uses.OF_OTHERS
             left = self._left(options.most_listed)
-            self._stuck = frozenset(one.id for one in left if one.reason not in not_by_force)
+            self._stuck = storable.Ids(one.id for one in left if one.reason not in not_by_force)
         history = self._history(options)
         # There are few project settings, and after the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
@@ -197,6 +197,8 @@ class Sweep(DeletionRunner):
         )
         if len(rows) != other.remaining:  # a new result of it was stored at this moment
             return None
+        if any(storable.is_shortened(row.leftover.id) for row in rows):  # its service knows it by another id
+            return None
         forced = forcing.works(self.deletion)
         return {row.leftover.id for row in rows if not (forced and row.leftover.abandoned)}
 
@@ -237,7 +239,9 @@ class Sweep(DeletionRunner):
                 for b in verdict.blocked_by
             ]
             # Users of what is deleted with it were decided on by the id of that.
-            by = said.get(f"{self.step.name}:{resource.id}") or ", ".join(dict.fromkeys(said.values()))
+            by = said.get(f"{self.step.name}:{storable.resource_id(resource.id)}") or ", ".join(
+                dict.fromkeys(said.values())
+            )
             text = f"{self.step.name} {resource.id} is deleted although others use it, as {by} decided: "
             text += "; ".join(verdict.message for verdict in verdicts)
             text += ": " + ", ".join(f"{user['type']} {user['id']}" for user in users)
@@ -298,7 +302,7 @@ class Sweep(DeletionRunner):
         }
         if not lost:
             return listed
-        left = tuple(lost.get(one.id, one) for one in listed.leftovers)
+        left = tuple(lost.get(storable.resource_id(one.id), one) for one in listed.leftovers)
         worst = next((one for one in left if one.reason is Reason.PROJECT_GONE), None)
         if worst is None:
             return dataclasses.replace(listed, leftovers=left)
@@ -313,7 +317,10 @@ class Sweep(DeletionRunner):
         if not ends or listed.outcome is not Outcome.LEFTOVERS or listed.more:
             return listed
         before = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if one.reason in REFUSALS}
-        left = tuple(before.get(one.id, one) if one.reason is Reason.PRESENT else one for one in listed.leftovers)
+        left = tuple(
+            before.get(storable.resource_id(one.id), one) if one.reason is Reason.PRESENT else one
+            for one in listed.leftovers
+        )
         return listing.with_leftovers(listed, left)
 
     def _left(self, most: int, **filters: Any) -> list[Leftover]:
@@ -343,7 +350,7 @@ class Sweep(DeletionRunner):
         deleting: dict[str, bool] = {}
         if step.outcome is Outcome.LEFTOVERS:
             tried = self._left(options.most_listed, announced=True)
-            self._announced = frozenset(one.id for one in tried)
+            self._announced = storable.Ids(one.id for one in tried)
             deleting = {one.id: True for one in tried if _is_going(one)}
             if step.reason in _GOING:  # the delete of some may have been requested by others
                 others = self._left(MAX_RECORDS, reasons=_GOING, announced=False)

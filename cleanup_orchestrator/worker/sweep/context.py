@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
@@ -29,7 +30,12 @@ class RelatedType:
     project: ProjectDefinition  #: with the options of the related type's service
     whole: bool  #: whether deleting a resource of this type deletes the swept ones; otherwise the other way round
     attribute: str  #: the part's attribute that holds the whole's id; empty: undeclared, any part may be of any whole
-    planned: Collection[str] | None = None  #: ids of this type in the deletion's plan; ``None``: no plan applies
+    planned: Collection[str] | None = None  #: stored ids of this type in the deletion's plan; ``None``: no plan applies
+
+    def __post_init__(self) -> None:
+        """Let resources be found in the stored ids of the plan."""
+        if self.planned is not None:
+            object.__setattr__(self, "planned", storable.Ids(self.planned))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,15 +61,22 @@ class SweepContext:
     project: ProjectDefinition
     keep_marks: KeepMarks = dataclasses.field(default_factory=KeepMarks)
     related: Sequence[RelatedType] = ()  #: types whose keep marks and plan entries count for this type, too
-    planned: Collection[str] | None = None  #: ids in the deletion's plan; ``None``: no plan applies, all are planned
+    planned: Collection[str] | None = (
+        None  #: stored ids in the deletion's plan; ``None``: no plan applies, all are planned
+    )
     most_listed: int = MAX_LISTED  #: resources after which a listing ends; its result then counts as incomplete
     name: str = ""  #: the type's name with its service
     selection: Selection = EVERYTHING  #: of a deletion that keeps its project
     ignored_uses: frozenset[str] = frozenset()  #: of ``[protection] ignored_uses``
-    #: What an admin has decided for this deletion: by ``service.type:id``, the (type, id) of each user that does not
-    #: prevent the delete.
+    #: What an admin has decided for this deletion: by ``service.type:stored id``, the (type, id) of each user that does
+    #: not prevent the delete.
     decided_uses: Mapping[str, frozenset[tuple[str, str]]] = dataclasses.field(default_factory=dict)
     find_type: FindsType = lambda _name: None  #: for ``ResourceType.contains``
+
+    def __post_init__(self) -> None:
+        """Let resources be found in the stored ids of the plan."""
+        if self.planned is not None:
+            object.__setattr__(self, "planned", storable.Ids(self.planned))
 
     @property
     def type_selected(self) -> bool:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Leftover
 from cleanup_orchestrator.core.times import utc
@@ -122,8 +123,8 @@ def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> st
 class History:
     """What the sweeps before this one left on record."""
 
-    records: Mapping[str, DeleteRecord] = dataclasses.field(default_factory=dict)  #: by id
-    #: The ids of what the latest sweep left because its service deletes it; true: the deletion asked for that delete.
+    records: Mapping[str, DeleteRecord] = dataclasses.field(default_factory=dict)  #: by stored id
+    #: By stored id, what the latest sweep left because its service deletes it; true: the deletion asked for the delete.
     deleting: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     at: datetime.datetime | None = None  #: of the latest sweep, UTC
     now: datetime.datetime | None = None  #: UTC; ``None``: no delete is too old
@@ -140,7 +141,11 @@ class Accepted:
         self._changed: dict[str, DeleteRecord] = {}
 
     def record(self, id_: str) -> DeleteRecord | None:
-        """Return what is known of the deletes of a resource."""
+        """Return what is known of the deletes of a resource; its id is the stored one.
+
+        :param id_: as listed, or as stored
+        """
+        id_ = storable.resource_id(id_)
         if (found := self._changed.get(id_) or self._history.records.get(id_)) is not None:
             return found
         if (asked := self._history.deleting.get(id_)) is None:
@@ -154,18 +159,19 @@ class Accepted:
         if rule is None or record is None or not record.pending:
             return
         if fault := rule(resource, self._project):
-            self._changed[resource.id] = dataclasses.replace(record, failed=record.failed + 1, fault=str(fault))
+            self._changed[record.id] = dataclasses.replace(record, failed=record.failed + 1, fault=str(fault))
 
     def count(self, id_: str) -> None:
         """Count a delete that the service has just accepted."""
         now = self._history.now
-        record = self.record(id_) or DeleteRecord(id_)
-        self._changed[id_] = dataclasses.replace(
+        record = self.record(id_) or DeleteRecord(storable.resource_id(id_))
+        self._changed[record.id] = dataclasses.replace(
             record, accepted=record.accepted + 1, accepted_at=now, seen_at=record.seen_at or now
         )
 
     def was_asked_before(self, id_: str) -> bool:
         """Whether the service had accepted a delete before this sweep."""
+        id_ = storable.resource_id(id_)
         record = self._history.records.get(id_)
         return bool(record and record.accepted) or self._history.deleting.get(id_, False)
 
@@ -227,8 +233,8 @@ class Accepted:
             record = self.record(one.id)
             if record is None or one.blocked_by:
                 continue
-            if one.id in self._history.records:
+            if record.id in self._history.records:
                 kept.append(record)
-            elif one.id in self._history.deleting or one.reason is not Reason.DELETING:
+            elif record.id in self._history.deleting or one.reason is not Reason.DELETING:
                 new.append(record)
         return tuple([*kept, *new][:MAX_RECORDS])

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import Stopped, UnreadUse, WriteRefused, classify
 from cleanup_orchestrator.plugins import endings
@@ -87,7 +88,7 @@ def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
     The decision is about the users that the admin was shown. A user that is not among them, and a verdict that does not
     name all users, keep the resource.
     """
-    decided = context.decided_uses.get(f"{context.name}:{id_}")
+    decided = context.decided_uses.get(f"{context.name}:{storable.resource_id(id_)}")
     if not decided or verdict.reason is not Reason.FOREIGN:
         return False
     users = {(user.get("type", ""), user.get("id", "")) for user in verdict.blocked_by}
@@ -235,7 +236,7 @@ def _of_other(
     deleted with a token that cannot delete it.
     """
     type_ = other.type
-    name = f"{context.name}:{whole.id}"
+    name = f"{context.name}:{storable.resource_id(whole.id)}"
     decided = context.decided_uses.get(name, frozenset())
     sweep = SweepContext(
         type_,
@@ -243,7 +244,7 @@ def _of_other(
         other.project,
         name=other.name,
         ignored_uses=context.ignored_uses,
-        decided_uses={f"{other.name}:{id_}": decided for id_ in ids},
+        decided_uses={f"{other.name}:{storable.resource_id(id_)}": decided for id_ in ids},
     )
     hooks = list(_foreseeing(sweep, plan))
     if not type_.protect and not hooks and not context.keep_marks.may_be_on(type_):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
@@ -384,6 +385,14 @@ def test_force_is_used_on_what_its_service_is_deleting_without_end():
     assert forced == ["a"]
 
 
+@pytest.mark.parametrize("id_", ["a\0", "a" * 600])
+def test_force_is_used_on_what_is_stored_under_another_id(id_):
+    shelf, forced = Listed(row(id_)), []
+    type_ = shelf.type(force=lambda _c, _p, resource: forced.append(resource.id))
+    sweeps.delete(type_, None, US, stuck=(storable.resource_id(id_),))
+    assert forced == [id_]
+
+
 REFUSED = Refused(Verdict(Reason.ERROR, "its storage burnt down"))
 
 
@@ -462,6 +471,13 @@ def test_what_is_not_tried_for_a_while_has_no_second_line(meanwhile):
     assert len(result.leftovers) == 3 and all(one.announced for one in result.leftovers)
     journal.sweep()
     assert sorted(journal.lines) == sorted(shelf.rows)
+
+
+@pytest.mark.parametrize("id_", ["2\0", "2" * 600])
+def test_what_is_announced_is_known_by_its_stored_id(id_):
+    shelf = Shelf(row(id_))
+    result = run(shelf.type(protect=(lambda *_: "it is shared",)), announced={storable.resource_id(id_)})
+    assert result.leftovers[0].announced
 
 
 def test_what_was_not_going_to_be_deleted_is_not_announced():

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins.base import ResourceType
@@ -41,6 +42,25 @@ def test_an_unplanned_resource_keeps_what_would_take_it_along(parts, deleted, wh
     result = sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
     assert sorted(shelf.deletes) == deleted, why
     assert set(reasons(result).values()) <= {Reason.NOT_PLANNED}
+
+
+@pytest.mark.parametrize("id_", ["w\0", "\ud800", "w" * 600])
+def test_a_plan_names_a_resource_and_its_part_by_their_stored_ids(id_):
+    shelf = Shelf(*rows(id_))
+    part = dataclasses.replace(PARTS, list=lambda *_: rows(id_, whole_id=id_))
+    stored = {storable.resource_id(id_)}
+    related = [RelatedType("part", part, US, False, "whole_id", stored)]
+    sweeps.delete(shelf.type(), None, US, related=related, planned=stored)
+    assert shelf.deletes == [id_]
+
+
+@pytest.mark.parametrize("id_", ["w\0", "w" * 600])
+def test_a_resource_that_is_not_in_the_plan_stays_though_its_id_looks_like_a_planned_one(id_):
+    stored = storable.resource_id(id_)
+    shelf = Shelf(*rows(id_, id_ + "2", id_[:512], stored))
+    result = sweeps.delete(shelf.type(), None, US, planned={stored})
+    assert shelf.deletes == [id_]
+    assert set(reasons(result).values()) == {Reason.NOT_PLANNED}
 
 
 def test_a_part_that_is_kept_anyway_is_not_unplanned():

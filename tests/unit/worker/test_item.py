@@ -5,6 +5,7 @@ import datetime
 
 import pytest
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import UNKNOWN_TO_SERVICE, Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome
 from cleanup_orchestrator.plugins.base import Refused, Verdict
@@ -293,3 +294,24 @@ def test_what_is_in_use_by_nothing_that_is_named_has_a_remedy_of_its_own():
     shelf = Shelf(row("1"))
     shelf.refuse["1"] = HttpError(409)
     assert "does not name what uses it" in run(shelf.type()).remedy
+
+
+@pytest.mark.parametrize("id_", ["1\0", "1" * 600])
+def test_what_is_on_record_is_known_by_its_stored_id(id_):
+    stored, old = storable.resource_id(id_), hours(60)
+    known = DeleteRecord(stored, 1, seen_at=old, accepted_at=old)
+    shelf = Failing(row(id_, status="deleting"))
+    recorded = run(shelf.type(), history=history(known))
+    assert ([one.reason for one in recorded.leftovers], recorded.deletes) == ([Reason.STUCK], (known,))
+    noted = run(shelf.type(), history=history(deleting={stored: True}.items()))
+    assert noted.deletes == (DeleteRecord(stored, 1, seen_at=BEFORE, accepted_at=BEFORE),)
+    failed = run(Failing(row(id_, fault="full")).type(), history=history(known))
+    assert [(one.id, one.accepted, one.failed) for one in failed.deletes] == [(stored, 2, 1)]
+
+
+@pytest.mark.parametrize("id_", ["1\0", "1" * 600])
+def test_a_delete_that_was_accepted_before_is_known_by_its_stored_id(id_):
+    shelf = Failing(row(id_))
+    shelf.refuse = {id_: HttpError(404)}
+    known = DeleteRecord(storable.resource_id(id_), 1, seen_at=NOW, accepted_at=NOW)
+    assert run(shelf.type(), history=history(known)).leftovers[0].reason is Reason.DELETING

@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, StepState
@@ -88,6 +89,22 @@ def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses
     assert ports.deleted == (["1 by force"] if forced else ["1"])
 
 
+@pytest.mark.parametrize("id_", ["1\0", "1" * 600])
+@pytest.mark.parametrize(("announced", "lines"), [(True, 0), (False, 1)])
+def test_the_intent_of_what_is_stored_under_another_id_is_written_once(id_, announced, lines):
+    ports, written = Ports(), []
+    ports.rows = [{"id": id_, "name": "one", "project_id": "p"}]
+    step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, outcome=Outcome.LEFTOVERS)
+    made = task(step=step, registry=ports)
+    made.worker.store.append_events = lambda _step, *events: written.extend(events) or True
+    left = [Leftover(storable.resource_id(id_), "one", Reason.ERROR, announced=announced)]
+    made.worker.store.leftovers = lambda *_, **filters: [
+        types.SimpleNamespace(leftover=one) for one in left if one.announced == filters.get("announced")
+    ]
+    done(made)
+    assert (ports.deleted, len(written)) == ([id_], lines)
+
+
 def needy(left, rule, mode=Mode.CASCADE, **values):
     """Return a sweep of two ports, of which some may be needed by servers, with what the servers' step has left."""
     ports = Ports()
@@ -129,6 +146,7 @@ SERVERS = [Leftover("s1", "one", Reason.PROTECTED), Leftover("s2", "two", Reason
         ([], {"outcome": Outcome.UNKNOWN}, [], "its list failed"),
         (SERVERS, {"remaining": 3}, [], "a new result is being stored"),
         (SERVERS, {"remaining": 1000}, [], "too many to ask about"),
+        ([Leftover(storable.resource_id("s\0"), "", Reason.ERROR)], {}, [], "its service knows it by another id"),
         ([Leftover(f"s{n}", "", Reason.ERROR) for n in range(10)], {}, [], "its list was truncated: most_listed is 10"),
     ],
 )
@@ -176,6 +194,12 @@ def test_the_last_inventory_keeps_the_reason_of_the_last_delete():
     result = listed_by(Mode.EMPTY, Status.VERIFYING, REFUSED, ASIDE)(left("a", "b", "c"))
     assert result.leftovers == (REFUSED, *left("b", "c").leftovers)
     assert (result.outcome, result.reason, result.message) == (Outcome.LEFTOVERS, "in_use", "a server uses it")
+
+
+@pytest.mark.parametrize("id_", ["a\0", "a" * 600])
+def test_the_reason_of_the_last_delete_is_found_by_the_stored_id(id_):
+    before = dataclasses.replace(REFUSED, id=storable.resource_id(id_))
+    assert listed_by(Mode.EMPTY, Status.VERIFYING, before)(left(id_)).leftovers == (before,)
 
 
 def test_what_the_inventory_itself_says_of_a_resource_counts():

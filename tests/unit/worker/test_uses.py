@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Stopped
@@ -274,6 +275,14 @@ def test_an_admin_decides_on_the_uses_of_one_resource(users, decided, reason, go
     assert service.ids == (["b"] if goes else ["a", "b"]), "a decision is about one resource"
     assert [(one.id, said) for one, said in harmed] == ([("a", [verdict])] if goes else [])
     assert left(result)["b"] is verdict.reason
+
+
+@pytest.mark.parametrize("id_", ["a\0", "a" * 600])
+def test_a_decision_names_the_resource_by_its_stored_id(id_):
+    service = Service(id_)
+    decided = decision("f1", of=f"network.thing:{storable.resource_id(id_)}")
+    deleted(service, lambda *_: {id_: used_by("f1")}, decided_uses=decided)
+    assert service.ids == []
 
 
 def test_the_decision_on_one_use_is_none_on_another_use_of_the_resource():
