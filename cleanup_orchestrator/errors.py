@@ -235,7 +235,7 @@ def expect_keystones(error: Any) -> None:
     """Check that a 404 is Keystone's, because the caller takes it as a proof that the thing is gone.
 
     :param error: a ``keystoneauth1.exceptions.NotFound``
-    :raises BadAnswer: it is that of a proxy without a backend, so that nothing is known
+    :raises BadAnswer: it is that of a proxy without a backend, or has no answer, so that nothing is known
     """
-    if error.response is not None and not keystone_says_not_found(error.response):
+    if error.response is None or not keystone_says_not_found(error.response):
         raise BadAnswer(f"something answered 404 to {error.method} {error.url}, and not as Keystone does") from error

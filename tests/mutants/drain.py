@@ -12,8 +12,15 @@ MUTATIONS = (
     Mutation(
         "A proxy's 404 counts as a role that was given back",
         "cleanup_orchestrator/errors.py",
-        "if error.response is not None and not keystone_says_not_found(error.response):",
+        "if error.response is None or not keystone_says_not_found(error.response):",
         "if False:",
+        tests("cloud/projects"),
+    ),
+    Mutation(
+        "A 404 without an answer counts as Keystone's",
+        "cleanup_orchestrator/errors.py",
+        "if error.response is None or not keystone_says_not_found(error.response):",
+        "if error.response is not None and not keystone_says_not_found(error.response):",
         tests("cloud/projects"),
     ),
     Mutation(

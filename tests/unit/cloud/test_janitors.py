@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud import janitors
 from cleanup_orchestrator.cloud.janitors import Janitor, Users
 from cleanup_orchestrator.errors import BadAnswer, NoJanitor
-from tests.unit.cloud.test_projects import response
+from tests.unit.cloud.test_projects import NOT_FOUND, response
 
 NAME = "cleanup-janitor-d"
 WANTED = Janitor(NAME, "dom", "derived")
@@ -90,7 +90,7 @@ def test_an_outage_says_nothing_about_the_domain():
     ("rows", "error", "there", "did"),
     [
         ([*ALIKE, MINE], None, True, ["/users/mine"]),
-        ([*ALIKE, MINE], ka_exceptions.NotFound(), False, ["/users/mine"]),
+        ([*ALIKE, MINE], ka_exceptions.NotFound(response=response(NOT_FOUND, 404)), False, ["/users/mine"]),
         (ALIKE, None, False, []),
         ([], None, False, []),
     ],

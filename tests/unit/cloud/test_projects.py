@@ -1,6 +1,7 @@
 """What is asked of Keystone about projects, and which of its answers are believed."""
 
 import json
+from unittest import mock
 
 import pytest
 import requests
@@ -62,6 +63,14 @@ def test_a_project_is_read_by_its_id():
 def test_an_answer_about_something_else_is_not_taken(body):
     with pytest.raises(BadAnswer):
         Projects(Keystone(projects__p=(200, body))).get("p")
+
+
+def test_a_404_without_an_answer_does_not_mean_that_a_project_is_gone():
+    """Nothing shows that Keystone itself said it."""
+    keystone = Keystone()
+    keystone.answer = mock.Mock(side_effect=ka_exceptions.NotFound(method="GET", url="/projects/p"))
+    with pytest.raises(BadAnswer, match="GET /projects/p"):
+        Projects(keystone).get("p")
 
 
 @pytest.mark.parametrize("body", ["<html>not here</html>", {}, {"error": {"code": 500, "message": "x"}}, {"error": {}}])
