@@ -21,6 +21,9 @@ _SAME_PAGES = 50
 #: Pages without a row in succession after which a list counts as endless.
 MOST_EMPTY_PAGES = 100
 
+#: The parameters that a link changes because it leads to the next page.
+_PAGING = frozenset({"limit", "marker", "offset"})
+
 #: In :attr:`Rest.key` of a listing: the body itself is the list of rows (Aodh, Gnocchi).
 BODY = "(body)"
 
@@ -164,7 +167,8 @@ class Rest:
     def rows(self, connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         """Yield every row of the collection over all pages.
 
-        :raises BadAnswer: when the collection's key is missing, paging does not advance, or too many pages are empty
+        :raises BadAnswer: when the collection's key is missing, paging does not advance, too many pages are empty, or a
+            link leads to another list
         """
         path = fill(self.path, project)
         query = dict(fill(self.query, project))
@@ -173,6 +177,7 @@ class Rest:
             query["limit"] = self.limit
         if self.paging is Paging.OFFSET:
             query["offset"] = 0
+        own = dict(query)
         seen_pages = set()
         before: Any = None
         again = empty = 0
@@ -206,7 +211,7 @@ class Rest:
                     return
                 # A link may name another host, and several services drop the owner filter from it. So only its query
                 # is taken, and put over the original one.
-                query = {**query, **_parameters(link)}
+                query = {**query, **_parameters(link, own)}
             page_key = tuple(sorted((k, str(v)) for k, v in query.items()))
             if page_key in seen_pages:
                 raise BadAnswer(f"{self!r} gave the same page twice")
@@ -239,10 +244,24 @@ def in_catalog(connection: Connection, service_type: str) -> bool:
     return connection.config.get_session_endpoint(service_type) is not None
 
 
-def _parameters(link: str) -> dict[str, str | list[str]]:
-    """Return the query of a link; a parameter that it has more than once is a list."""
+def _parameters(link: str, own: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """Return the query of a link; a parameter that it has more than once is a list.
+
+    :param own: the query of the first page. A link may leave out parameters of it
+    :raises BadAnswer: the link changes one of them. Its page is of another list: of another project, or without the
+        rows of all projects
+    """
     found = parse_qs(urlsplit(link).query)
+    for name in own.keys() & found.keys() - _PAGING:
+        if own[name] is not None and _texts(own[name]) != _texts(found[name]):
+            raise BadAnswer(f"the link to the next page has {name}={','.join(found[name])}, asked for {own[name]}")
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+
+def _texts(value: Any) -> set[str]:
+    """Return the values of a parameter as they are sent; services write a boolean in several ways."""
+    texts = {str(each) for each in (value if isinstance(value, list | tuple | set | frozenset) else (value,))}
+    return {text.lower() if text.lower() in ("true", "false") else text for text in texts}
 
 
 def knows_microversion(adapter: Any, microversion: str) -> bool:

@@ -117,8 +117,8 @@ MUTATIONS = (
     Mutation(
         "The second page of a list of Octavia has what every project owns",
         f"{PLUGINS}calls.py",
-        "query = {**query, **_parameters(link)}",
-        "query = {**_parameters(link)}",
+        "query = {**query, **_parameters(link, own)}",
+        "query = {**_parameters(link, own)}",
         CALLS,
     ),
     Mutation(

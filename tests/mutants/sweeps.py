@@ -569,8 +569,29 @@ MUTATIONS = (
     Mutation(
         "The owner filter is dropped from the second page on",
         PLUGIN_CALLS,
-        "query = {**query, **_parameters(link)}",
-        "query = _parameters(link)",
+        "query = {**query, **_parameters(link, own)}",
+        "query = _parameters(link, own)",
+        tests("plugins/calls"),
+    ),
+    Mutation(
+        "A link replaces the owner filter of a list",
+        PLUGIN_CALLS,
+        "if own[name] is not None and _texts(own[name]) != _texts(found[name]):",
+        "if False:",
+        tests("plugins/calls"),
+    ),
+    Mutation(
+        "A link that repeats the owner filter and adds another project counts as of the same list",
+        PLUGIN_CALLS,
+        "_texts(own[name]) != _texts(found[name]):",
+        "not _texts(own[name]) <= _texts(found[name]):",
+        tests("plugins/calls"),
+    ),
+    Mutation(
+        "A link that writes a boolean in another way counts as of another list",
+        PLUGIN_CALLS,
+        'return {text.lower() if text.lower() in ("true", "false") else text for text in texts}',
+        "return texts",
         tests("plugins/calls"),
     ),
     Mutation(

@@ -39,6 +39,42 @@ def test_the_owner_filter_is_in_the_request_for_each_page():
     assert asked == [("/things", {"project_id": "p"}), ("/things", {"project_id": "p", "marker": "1"})]
 
 
+#: What a link to the second page has besides its marker, and whether it leads on in the same list.
+LINKS = {
+    "nothing": ("", True),
+    "all filters, in another order": ("limit=1&fields=b&fields=a&all_tenants=true&project_id=p", True),
+    "the filters in another encoding": ("project%5Fid=%70&all_tenants=True", True),
+    "a filter twice": ("project_id=p&project_id=p", True),
+    "a parameter of its own": ("sort_key=id", True),
+    "another project": ("project_id=q", False),
+    "the project in another spelling": ("project_id=P", False),
+    "another project as well": ("project_id=p&project_id=q", False),
+    "only the caller's project": ("all_tenants=0", False),
+    "one field of two": ("fields=a", False),
+}
+
+
+@pytest.mark.parametrize(("more", "same"), LINKS.values(), ids=list(LINKS))
+@pytest.mark.parametrize("paging", ["links", "pages"])
+def test_a_link_that_changes_what_was_asked_for_is_no_page_of_the_list(paging, more, same):
+    """A list of another project is empty, and would look complete."""
+    query, asked = {"project_id": "{project_id}", "all_tenants": True, "fields": ["a", "b"]}, []
+
+    def answer(_method, _path, query, _body):
+        asked.append(query)
+        link = {"links": {"next": f"http://other/x?marker=1&{more}"}} if "marker" not in query else {}
+        return 200, {"things": [{"id": len(asked)}], **link}
+
+    call = dataclasses.replace(THINGS, paging=paging, query=query)
+    if same:
+        assert len(listed(answer, call)) == 2
+        assert asked[1].keys() >= {"project_id", "all_tenants", "fields", "marker"}
+    else:
+        with pytest.raises(BadAnswer, match="next page"):
+            listed(answer, call)
+        assert len(asked) == 1
+
+
 #: What each page of a list has: its rows, and the marker of its link to the next page.
 PAGES_WITHOUT_ROWS = {
     "the first": ([([], "1"), (["a"], None)], ["a"]),
