@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -59,17 +60,69 @@ class Sdk:
 
     def call(self, connection: Connection, project: ProjectDefinition, resource: Resource | None = None) -> Any:
         """Make the call and return what the SDK returns."""
-        method = getattr(getattr(connection, self.proxy), self.method)
+        return self._call(getattr(connection, self.proxy), project, resource)
+
+    def _call(self, proxy: Any, project: ProjectDefinition, resource: Resource | None = None) -> Any:
+        method = getattr(proxy, self.method)
         return method(*fill(self.args, project, resource), **fill(self.kwargs, project, resource))
 
     def rows(self, connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        """Yield every row of a listing. The SDK follows the pages."""
-        for item in self.call(connection, project):
+        """Yield every row of a listing. The SDK follows the pages.
+
+        :raises BadAnswer: when a link leads to another list, or too many pages are empty
+        """
+        from keystoneauth1.adapter import Adapter
+
+        proxy = getattr(connection, self.proxy)
+        if isinstance(proxy, Adapter):
+            proxy = copy.copy(proxy)  # other threads use the connection's
+            proxy.get = _SdkPages(proxy.get, repr(self))
+        for item in self._call(proxy, project):
             yield to_row(item)
 
     def row(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
         """Return the one row of the answer."""
         return to_row(self.call(connection, project, resource))
+
+
+class _SdkPages:
+    """The ``get`` of a proxy for one listing, which reads the links of each page before openstacksdk does.
+
+    openstacksdk ends a list at a page without rows, and takes any query of a link.
+    """
+
+    def __init__(self, get: Callable[..., Any], name: str) -> None:
+        self._get, self._name = get, name
+        self._own: Mapping[str, Any] | None = None  #: the query of the first page
+
+    def __call__(self, url: str, *, params: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
+        """Return the next page that has rows or no link."""
+        query = dict(params or {})
+        if self._own is None:
+            self._own = query
+        for _ in range(MOST_EMPTY_PAGES + 1):
+            response = self._get(url, params=query, **kwargs)
+            link, empty = _link_of(response)
+            if link is None:
+                return response
+            query = {**query, **_parameters(link, self._own)}
+            if not empty:
+                return response
+        raise BadAnswer(f"{self._name} has no end: {MOST_EMPTY_PAGES} pages in succession are empty")
+
+
+def _link_of(response: Any) -> tuple[str | None, bool]:
+    """Return the link to the next page, and whether the page has no rows."""
+    try:
+        body = response.json()
+    except ValueError:  # openstacksdk refuses it
+        return None, False
+    lists = (
+        {}
+        if not isinstance(body, Mapping)
+        else {name: rows for name, rows in body.items() if isinstance(rows, list) and not name.endswith("links")}
+    )
+    return next(filter(None, (_next(body, name) for name in lists)), None), not any(lists.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +237,7 @@ class Rest:
         while True:
             body = self._request(connection, path, query, None, headers)
             page, about = self._page(body)
-            link = self._next(about) if self.paging in (Paging.LINKS, Paging.PAGES) else None
+            link = _next(about, self.key) if self.paging in (Paging.LINKS, Paging.PAGES) else None
             cut = about.get("truncated") or (self.paging is Paging.PAGES and len(page) == self.limit)
             if cut and not (self.paging is Paging.PAGES and link):
                 raise BadAnswer(f"{self!r} was cut short by the service's list limit")
@@ -227,16 +280,18 @@ class Rest:
             raise BadAnswer(f"{self!r} answered without {'a list' if self.key == BODY else repr(self.key)}")
         return about[self.key], about
 
-    def _next(self, body: Mapping[str, Any]) -> str | None:
-        links = body.get(f"{self.key}_links") or body.get("links") or ()
-        if isinstance(links, Mapping):  # Keystone
-            following = links.get("next")
-            return str(following) if following else None
-        for link in links:
-            if isinstance(link, Mapping) and link.get("rel") == "next":
-                return str(link["href"])
-        following = body.get("next")
+
+def _next(body: Mapping[str, Any], key: str) -> str | None:
+    """Return the link to the next page of a collection."""
+    links = body.get(f"{key}_links") or body.get("links") or ()
+    if isinstance(links, Mapping):  # Keystone
+        following = links.get("next")
         return str(following) if following else None
+    for link in links:
+        if isinstance(link, Mapping) and link.get("rel") == "next":
+            return str(link["href"])
+    following = body.get("next")
+    return str(following) if following else None
 
 
 def in_catalog(connection: Connection, service_type: str) -> bool:

@@ -567,6 +567,27 @@ MUTATIONS = (
         tests("plugins/calls"),
     ),
     Mutation(
+        "A list of openstacksdk ends at a page without rows whose link leads to more rows",
+        PLUGIN_CALLS,
+        "            if not empty:\n                return response\n",
+        "            return response\n",
+        tests("plugins/calls"),
+    ),
+    Mutation(
+        "Pages without rows of a list of openstacksdk are followed without end",
+        PLUGIN_CALLS,
+        "for _ in range(MOST_EMPTY_PAGES + 1):",
+        "while True:",
+        tests("plugins/calls"),
+    ),
+    Mutation(
+        "A link replaces the owner filter of a list of openstacksdk",
+        PLUGIN_CALLS,
+        "query = {**query, **_parameters(link, self._own)}",
+        "query = {**query, **_parameters(link, {})}",
+        tests("plugins/calls"),
+    ),
+    Mutation(
         "The owner filter is dropped from the second page on",
         PLUGIN_CALLS,
         "query = {**query, **_parameters(link, own)}",

@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import BODY, ProjectDefinition, Resource, ResourceType, Rest
+from cleanup_orchestrator.plugins.base import BODY, ProjectDefinition, Resource, ResourceType, Rest, Sdk
 from tests.unit.answers import connection, project
+from tests.unit.plugins import wire
 from tests.unit.plugins.canned import Canned, canned, thing
 
 PROJECT = project("p")
@@ -104,6 +106,42 @@ def test_a_page_without_rows_is_the_end_of_a_list_only_if_it_has_no_link(pages, 
             listed(answer, call)
     else:
         assert [row["id"] for row in listed(answer, call)] == expected
+
+
+def of_sdk(*pages):
+    """List subnets over openstacksdk; a page has the ids of its rows, and the query of its link to the next page."""
+    text, service = wire.Text(), wire.Wire("network")
+    for place, (rows, link) in enumerate(pages):
+        text.lines.append("GET /v2.0/subnets?" + (f"marker={place}&" if place else "") + "project_id=p")
+        links = [{"rel": "next", "href": f"http://network/v2.0/subnets?{link}"}] if link else []
+        text.answers[place] = {"subnets": [{"id": row} for row in rows], "subnets_links": links}
+    service.begin(text)
+    cloud, subnets = wire.connection(service, Token.ADMIN), Sdk("network", "subnets", project_id="{project_id}")
+    found = [row["id"] for row in subnets.rows(cloud, PROJECT)]
+    assert service.recorded == text.lines and "get" not in vars(cloud.network)
+    return found
+
+
+@pytest.mark.parametrize(("pages", "expected"), PAGES_WITHOUT_ROWS.values(), ids=list(PAGES_WITHOUT_ROWS))
+def test_openstacksdk_goes_on_behind_a_page_without_rows_that_has_a_link(pages, expected):
+    pages = [(rows, marker and f"marker={marker}") for rows, marker in pages]
+    if expected is BadAnswer:
+        with pytest.raises((BadAnswer, wire.Unexpected)):
+            of_sdk(*pages)
+    else:
+        assert of_sdk(*pages) == expected
+
+
+def test_pages_without_rows_of_openstacksdk_have_an_end():
+    with pytest.raises(BadAnswer, match="no end: 100 pages"):
+        of_sdk(*[([], f"marker={n}") for n in range(1, 102)])
+
+
+@pytest.mark.parametrize("rows", [[], ["a"]])
+def test_openstacksdk_takes_no_link_that_changes_what_was_asked_for(rows):
+    assert of_sdk((rows, "marker=1&project_id=p"), (["b"], None)) == [*rows, "b"]
+    with pytest.raises(BadAnswer, match="next page"):
+        of_sdk((rows, "marker=1&project_id=q"), (["b"], None))
 
 
 LISTS = Rest(

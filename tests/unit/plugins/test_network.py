@@ -43,7 +43,7 @@ class Neutron(Answers):
             )
         if method.startswith("get_"):
             return lambda id_: self.rows[method][id_]
-        if method in self.rows:
+        if method in vars(self).get("rows", ()):  # a copy asks before it has any
             return lambda *args, **query: iter(self.filtered(method, *args, **query))
         raise AttributeError(method)
 
