@@ -12,6 +12,7 @@ import functools
 import http.cookiejar
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -127,6 +128,12 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         self.writing = 0  #: write calls that are under way: they may still take effect
         self.life = time.monotonic()  #: when a call last asked for a permit, was sent, or was answered (monotonic)
         self._over = ""  #: why no further call is made
+        self._callers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+    def callers(self) -> set[threading.Thread]:
+        """Return the threads that have made a call and are alive."""
+        with self._lock:
+            return {thread for thread in self._callers if thread.is_alive()}
 
     def end(self, why: str) -> None:
         """Refuse every further call, reads included, because the caller was abandoned."""
@@ -264,6 +271,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         self.sign()
         with self._lock:
             self.calls += 1
+            self._callers.add(threading.current_thread())
 
     # -- the service that a call is made for
     def get_endpoint(self, *args: Any, **kwargs: Any) -> Any:

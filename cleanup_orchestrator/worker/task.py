@@ -180,7 +180,9 @@ class StepTask:
         until = time.monotonic() + float(self.options.lease) * 2 / 3
         while self.writing and time.monotonic() < until and not self.over.wait(0.1):
             pass
-        self._hung.add(thread, step, self.over)
+        # Those that make its calls in parallel stay with its own: it waits for them.
+        threads = {thread}.union(*(session.callers() for session in tuple(self.sessions)))
+        self._hung.add(thread, step, self.over, len(threads))
         self.worker.clouds.forget(self.step_context.project_id)  # others need not wait for what this thread holds
         result = StepResult(Outcome.UNKNOWN, str(Reason.TIMED_OUT), message, calls=self.calls)
         if self.worker.store.finish(step, result, self.step_context.events(result)):

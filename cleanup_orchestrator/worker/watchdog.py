@@ -22,25 +22,31 @@ LOG = log.getLogger(__name__)
 
 
 class HungThreads:
-    """The threads of one worker that were given up and have not ended."""
+    """The threads of one worker that were given up and have not ended.
+
+    The length counts the threads of each step that make its calls in parallel, too.
+    """
 
     def __init__(self) -> None:
-        self._threads: dict[threading.Thread, tuple[Step, float]] = {}
+        self._threads: dict[threading.Thread, tuple[Step, float, int]] = {}
         self._tried: dict[str, str] = {}  #: id of the step that runs alone, by its name and region
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._threads)
+        with self._lock:
+            return sum(number for _, _, number in self._threads.values())
 
-    def add(self, thread: threading.Thread, step: Step, over: threading.Event) -> None:
-        """Remember a thread that was given up, unless it has ended.
+    def add(self, thread: threading.Thread, step: Step, over: threading.Event, number: int) -> None:
+        """Remember the thread of a step that was given up, unless it has ended.
 
         The thread sets ``over`` before it calls :meth:`forget`.
+
+        :param number: of the threads that end with it, itself included
         """
         with self._lock:
             if not over.is_set():
-                self._threads[thread] = (step, time.monotonic())
-                metrics.HUNG.inc()
+                self._threads[thread] = (step, time.monotonic(), number)
+                metrics.HUNG.inc(number)
 
     def forget(self) -> float | None:
         """Forget the calling thread; return the seconds since it was given up.
@@ -48,10 +54,10 @@ class HungThreads:
         ``None``: it was not given up.
         """
         with self._lock:
-            _, since = self._threads.pop(threading.current_thread(), (None, None))
-            if since is None:
+            if (found := self._threads.pop(threading.current_thread(), None)) is None:
                 return None
-            metrics.HUNG.dec()
+            _, since, number = found
+            metrics.HUNG.dec(number)
             return time.monotonic() - since
 
     def enter(self, step: Step) -> str:
@@ -60,7 +66,7 @@ class HungThreads:
         If it may start, the caller calls :meth:`leave` at its end.
         """
         with self._lock:
-            hanging = [(other, since) for other, since in self._threads.values() if other.place == step.place]
+            hanging = [(other, since) for other, since, _ in self._threads.values() if other.place == step.place]
             for other, since in hanging:
                 if other.id == step.id:
                     return f"{step.place} hangs since {time.monotonic() - since:.0f} seconds in this worker"

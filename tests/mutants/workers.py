@@ -744,6 +744,20 @@ MUTATIONS = (
         tests("worker/watchdog"),
     ),
     Mutation(
+        "The threads in which a step that hangs makes its calls are not counted",
+        "cleanup_orchestrator/worker/task.py",
+        "self._hung.add(thread, step, self.over, len(threads))",
+        "self._hung.add(thread, step, self.over, 1)",
+        tests("worker/watchdog"),
+    ),
+    Mutation(
+        "A thread that has ended counts as one that hangs",
+        "cleanup_orchestrator/cloud/session.py",
+        "{thread for thread in self._callers if thread.is_alive()}",
+        "set(self._callers)",
+        tests("cloud/session"),
+    ),
+    Mutation(
         "A step that makes calls in an endless loop is never given up",
         "cleanup_orchestrator/worker/watchdog.py",
         "        if now >= whole:\n",

@@ -437,7 +437,7 @@ class Threading:
     @staticmethod
     def current_thread() -> Any:
         current = active().current
-        return current.stands_for if current else None
+        return (current.stands_for or current) if current else None
 
 
 class Futures:

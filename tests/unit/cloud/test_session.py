@@ -262,6 +262,16 @@ def test_a_session_that_was_ended_makes_no_further_call(method):
     assert wire.sent == []
 
 
+def test_the_threads_that_have_made_a_call_are_known_until_they_end():
+    session, _ = wired((200, {}), (200, {}))
+    assert session.callers() == set()
+    session.request(URL, "GET")
+    other = threading.Thread(target=session.request, args=(URL, "GET"))
+    other.start()
+    other.join()
+    assert session.calls == 2 and session.callers() == {threading.current_thread()}
+
+
 # ------------------------------------------------------------------------------------------------------- whose token
 def made(scope, **options):
     """Clouds that get a token of this project whatever they ask for."""

@@ -445,6 +445,27 @@ def test_a_worker_in_which_more_threads_hang_than_it_has_is_not_sound(site):
     assert check.answers()[0].ok
 
 
+def test_the_threads_in_which_a_step_makes_its_calls_hang_with_it(site, monkeypatch):
+    """A worker would otherwise keep nine threads for each step that hangs, and count as healthy."""
+
+    def delete(connection, _project, _resource):
+        connection.session.count()
+        site.hang()
+
+    rows = lambda _c, project: [{**ROW, "id": str(n), "project_id": project.id} for n in range(4)]  # noqa: E731
+    monkeypatch.setattr(deleting, "concurrent", scheduler.Concurrent)
+    site.set(threads=4, parallel_deletes=4)
+    site.with_hooks(list=rows, delete=delete)
+    made = site.record()
+    assert site.sweep(made).reason == Reason.TIMED_OUT
+    assert len(site.worker.hung) == metrics.HUNG._value.get() == 5
+    with pytest.raises(health.Unfit, match="5 threads hang"):
+        site.worker.sound()
+    site.is_abandoned()
+    site.worker.sound()
+    assert metrics.HUNG._value.get() == 0
+
+
 def test_a_process_in_which_a_thread_hangs_ends_all_the_same(site):
     """Python would wait for it at the end, for ever: the process is told that not everything has ended, and exits."""
     ended = []
