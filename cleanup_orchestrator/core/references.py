@@ -30,45 +30,65 @@ class Order:
 
         A member of a cycle does not wait for the other members.
         """
-        referred: dict[str, list[str]] = {}
+        # Resources of one name have the same referrers: each set of referrers is looked at once.
+        waiting: dict[frozenset[str], list[str]] = {}
         for id_, referrers in self.referrers.items():
+            waiting.setdefault(referrers, []).append(id_)
+        sets: dict[str, list[frozenset[str]]] = {}
+        for referrers in waiting:
             for referrer in referrers:
-                referred.setdefault(referrer, []).append(id_)
+                sets.setdefault(referrer, []).append(referrers)
         found: dict[str, str] = {}
         pending = collections.deque(ids)
         while pending:
             referrer = pending.popleft()
-            for id_ in referred.get(referrer, ()):
-                if id_ not in found:
+            for referrers in sets.get(referrer, ()):
+                for id_ in waiting.pop(referrers, ()):
                     found[id_] = referrer
                     pending.append(id_)
         return found
 
 
-def order(references: Mapping[str, Collection[str]]) -> Order:
+def order(references: Mapping[str, Collection[str]], names: Mapping[str, Collection[str]] | None = None) -> Order:
     """Return the order that a set of references demands.
 
-    :param references: id to the ids that the resource refers to. References to itself are ignored
+    Resources that are referred to by the same name alone share one set of referrers. If many have this name, a set for
+    each would take the square of their number.
+
+    :param references: id to the ids and names that the resource refers to. References to itself are ignored
+    :param names: name to the ids of the resources with this name. A reference to a name is one to each of them. A name
+        is no id
     """
-    referrers: dict[str, set[str]] = {}
+    names = names or {}
+    graph = {**references, **names}
+    users: dict[str, set[str]] = {}  #: of an id or a name: the ids and names that refer to it
+    for node, needed in graph.items():
+        for other in needed:
+            if other != node:
+                users.setdefault(other, set()).add(node)
+    referrers: dict[str, frozenset[str]] = {}
     cycles: dict[str, frozenset[str]] = {}
     levels: dict[str, int] = {}
-    groups = _groups(references)
-    group_of = {id_: number for number, group in enumerate(groups) for id_ in group}
-    inside: dict[str, set[str]] = {}
-    for id_, needed in references.items():
-        for other in needed:
-            if group_of[id_] != group_of[other]:
-                referrers.setdefault(other, set()).add(id_)
-            elif id_ != other:
-                inside.setdefault(other, set()).add(id_)
-    for group in groups:
-        if len(group) > 1:
-            cycles.update({id_: frozenset(inside[id_]) for id_ in group})
-        before = [levels.get(referrer, 0) for id_ in group for referrer in referrers.get(id_, ())]
+    shared: dict[frozenset[str], frozenset[str]] = {}  #: by users: the ids that refer, directly or by a name
+    for group in _groups(graph):
+        members, ids = frozenset(group), [node for node in group if node not in names]
+        split: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
+        for id_ in ids:
+            found = frozenset(users.get(id_, ()))
+            if found not in shared:
+                shared[found] = frozenset().union(*(users.get(one, ()) if one in names else (one,) for one in found))
+            every = shared[found]
+            if every not in split:  # a copy for each resource would take the square of their number
+                split[every] = (every, frozenset()) if every.isdisjoint(members) else (every - members, every & members)
+            outside, inside = split[every]
+            if outside:
+                referrers[id_] = outside
+            if len(ids) > 1:
+                cycles[id_] = inside - {id_} if id_ in inside else inside
+        before = [levels.get(user, 0) for node in group for user in users.get(node, ()) if user not in members]
         if before:
             levels.update(dict.fromkeys(group, max(before) + 1))
-    return Order({id_: frozenset(found) for id_, found in referrers.items()}, cycles, levels)
+    return Order(referrers, cycles, {id_: level for id_, level in levels.items() if id_ not in names})
 
 
 def _groups(references: Mapping[str, Collection[str]]) -> list[list[str]]:

@@ -379,6 +379,20 @@ MUTATIONS = (
         tests("plugins/dns plugins/network"),
     ),
     Mutation(
+        "The zones above a zone take the square of the length of its name",
+        f"{DNS}zones.py",
+        'split(".")[-_MOST_LABELS - 1 :]',
+        'split(".")',
+        tests("plugins/dns"),
+    ),
+    Mutation(
+        "A zone with as many labels as DNS allows is not below the zone right above it",
+        f"{DNS}zones.py",
+        "_MOST_LABELS = 127",
+        "_MOST_LABELS = 125",
+        tests("plugins/dns"),
+    ),
+    Mutation(
         "Zones of others below a zone of the project are not in the way",
         f"{DNS}zones.py",
         '"have zones below it", (b for b in below if b["owner"] != project.id))\n',

@@ -125,6 +125,10 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
 _LOST_AFTER = 3600
 
 
+#: Labels of a name in DNS (RFC 1035, 2.3.4: 255 octets).
+_MOST_LABELS = 127
+
+
 def being_deleted(zone: Resource, project: ProjectDefinition) -> str | None:
     """Say that Designate deletes a zone, unless it has not changed for an hour."""
     going = (zone.data.get("action"), zone.data.get("status")) == ("DELETE", "PENDING")
@@ -178,8 +182,11 @@ def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resou
 
 
 def zones_above(zone: Resource) -> tuple[str, ...]:
-    """Return the zones that a zone may be below, by name."""
-    labels = zone.name.rstrip(".").split(".")
+    """Return the zones that a zone may be below, by name.
+
+    A longer name than DNS allows is below those of an allowed length: all others would take the square of its length.
+    """
+    labels = zone.name.rstrip(".").split(".")[-_MOST_LABELS - 1 :]
     return tuple(".".join(labels[first:]) + "." for first in range(1, len(labels)))
 
 

@@ -45,7 +45,7 @@ class References:
 
         :param items: all of them, by id. A reference to any other resource does not count
         """
-        return references.order(self._among(items)) if self._found else references.Order()
+        return references.order(*self._among(items)) if self._found else references.Order()
 
     def leave_needed(
         self, context: SweepContext, items: Mapping[str, Item], excluded: Iterable[Leftover], forced: Collection[str]
@@ -59,22 +59,23 @@ class References:
         if not stay or not self._found:
             return
         every: dict[str, Item | Leftover] = {**items, **stay}
-        for id_, referrer in references.order(self._among(every)).behind(stay).items():
+        for id_, referrer in references.order(*self._among(every)).behind(stay).items():
             if id_ in items and id_ not in forced:
                 name = every[referrer].name
                 text = f"{name or referrer} refers to it, and stays"
                 items[id_].leave(Verdict(Reason.IN_USE, text, (_blocker(context, referrer, name),)))
 
-    def _among(self, listed: Mapping[str, Item | Leftover]) -> dict[str, list[str]]:
-        """Return what each of these resources refers to among them."""
+    def _among(self, listed: Mapping[str, Item | Leftover]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Return what each of these resources refers to among them, and the ids behind each name that it refers to."""
         titles: dict[str, list[str]] = {}
         for id_, one in listed.items():
             titles.setdefault(one.name, []).append(id_)
-        return {
-            id_: [other for value in named for other in ((value,) if value in listed else titles.get(value, ()))]
+        found = {
+            id_: [value for value in named if value in listed or value in titles]
             for id_, named in self._found.items()
             if id_ in listed
         }
+        return found, {value: titles[value] for named in found.values() for value in named if value not in listed}
 
 
 def leave_followers(

@@ -1,9 +1,10 @@
 """The order of resources that refer to each other, and the cycles among them."""
 
 import itertools
+import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import references
@@ -83,6 +84,42 @@ def test_what_is_behind_waits_directly_or_not(graph, ids):
         assert referrer in found.referrers[id_] and (referrer in ids or referrer in behind)
     waiting = {id_ for id_, referrers in found.referrers.items() if referrers & (ids | behind.keys())}
     assert waiting == behind.keys()
+
+
+@given(
+    st.dictionaries(st.sampled_from("0123456789"), st.lists(st.sampled_from("0123456789abc"), max_size=4), max_size=10),
+    st.dictionaries(st.sampled_from("abc"), st.lists(st.sampled_from("0123456789"), min_size=1, unique=True)),
+)
+@example({"0": ["a"]}, {"a": ["0"]})
+@example({"0": ["a"], "1": ["a"], "2": ["1"]}, {"a": ["0", "1", "2"]})
+def test_a_reference_to_a_name_is_one_to_each_resource_of_the_name(graph, names):
+    graph = {id_: [one for one in needed if one.isdigit() or one in names] for id_, needed in graph.items()}
+    plain = {id_: [id_ for one in needed for id_ in names.get(one, [one])] for id_, needed in graph.items()}
+    found, expected = references.order(graph, names), references.order(plain)
+    assert (found.referrers, found.cycles) == (expected.referrers, expected.cycles)
+    assert found.behind("0").keys() == expected.behind("0").keys()
+    assert not found.levels.keys() & names.keys()
+    for id_, referrers in found.referrers.items():
+        assert all(found.levels.get(referrer, 0) < found.levels[id_] for referrer in referrers)
+    for id_, members in found.cycles.items():
+        assert {found.levels.get(id_, 0)} == {found.levels.get(member, 0) for member in members}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_many_resources_of_one_name_take_memory_in_proportion(back):
+    """A set for each resource would take a hundred megabytes."""
+    ids = {name: [f"{name}{n}" for n in range(2000)] for name in ("a", "b")}
+    graph = {id_: ["b"] for id_ in ids["a"]} | {id_: ["a"] for id_ in ids["b"] if back}
+    tracemalloc.start()
+    try:
+        found = references.order(graph, ids if back else {"b": ids["b"]})
+        behind = found.behind(["a0"])
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+    which = found.cycles if back else found.referrers
+    assert which["b0"] == which["b1999"] == frozenset(ids["a"])
+    assert behind.keys() == (set() if back else set(ids["b"]))
 
 
 def test_long_chains_and_large_cycles_end():

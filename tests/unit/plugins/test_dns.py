@@ -184,6 +184,13 @@ def test_a_zone_is_deleted_before_those_above_it(name, above):
     assert zone.refers_to(Resource("id", name, "ours")) == above
 
 
+@pytest.mark.parametrize(("labels", "above"), [(126, 125), (127, 126), (128, 127), (129, 127), (8000, 127)])
+def test_a_zone_is_below_no_more_zones_than_a_name_in_dns_has_labels(labels, above):
+    """Designate refuses longer names; for one of 16 kB, each of its endings would take 62 MB."""
+    found = dns.zones.zones_above(Resource("id", "a." * labels, "ours"))
+    assert len(found) == above and found[-1] == "a." and found[0] == "a." * above
+
+
 def test_a_zone_counts_as_used_by_others_recordsets_only():
     rows = [
         {"id": "soa", "project_id": "ours"},
