@@ -406,6 +406,13 @@ MUTATIONS = (
         tests("core/conditions core/decide"),
     ),
     Mutation(
+        "The settling time begins when the drain is begun, not when it holds",
+        CONDITIONS,
+        "return (MarkDrained(drain.finished_at), fine(",
+        "return (MarkDrained(drain.started_at or drain.finished_at), fine(",
+        tests("core/verifying"),
+    ),
+    Mutation(
         "A retry of a deletion under way tries again without end",
         "cleanup_orchestrator/core/snapshot.py",
         " and step.started_at is not None and step.started_at < at\n",

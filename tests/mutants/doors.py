@@ -237,6 +237,13 @@ MUTATIONS = (
         tests("core/dry_runs functional/test_api/test_dry_runs"),
     ),
     Mutation(
+        "A dry run that ends at this moment ends twice",
+        "cleanup_orchestrator/store/deletions.py",
+        "        if dry_runs.gives_way(before, deletion):\n",
+        "        if True:\n",
+        tests("functional/test_store/test_deletions"),
+    ),
+    Mutation(
         "A manager stops a deletion that an admin has requested as well",
         "cleanup_orchestrator/api/deletions.py",
         "self._context.store.create_all(tuple(left.values()), TASKS, limits, again)",
@@ -256,6 +263,13 @@ MUTATIONS = (
         "            self._try_stop(req, rule, child_id, only_check=True)\n",
         "            pass\n",
         tests("functional/test_api/test_ranks"),
+    ),
+    Mutation(
+        "A cancel does not stop what runs below a deletion that has ended",
+        "cleanup_orchestrator/api/deletion_actions.py",
+        "                waiting.append(child.deletion_id)\n                if child.status in transitions.LIVE:\n",
+        "                if child.status in transitions.LIVE:\n                    waiting.append(child.deletion_id)\n",
+        tests("functional/test_api/test_deletion_actions"),
     ),
     Mutation(
         "Each retry of a deletion under way has services called again",

@@ -113,6 +113,13 @@ MUTATIONS = (
         tests("store/steps store/guard"),
     ),
     Mutation(
+        "A worker that is told twice of a step claims it twice",
+        STEPS,
+        "            if step in tried:\n",
+        "            if step.worker == worker and step.state is StepState.RUNNING:\n",
+        tests("store/steps"),
+    ),
+    Mutation(
         "A worker may write past its lease",
         CORE_GUARD,
         "lost = not claimed or step.lease_until is None or step.lease_until <= inputs.now",
@@ -287,6 +294,20 @@ MUTATIONS = (
         "if not (begun and out_of_sight) and not step.abandoned:",
         "if not step.abandoned:",
         tests("store/steps store/guard"),
+    ),
+    Mutation(
+        "A region that has left the catalog is no longer asked about if another has the service",
+        STEPS,
+        "(step.region, step.service) not in catalog",
+        "step.service not in {service for _region, service in catalog}",
+        tests("store/steps"),
+    ),
+    Mutation(
+        "A retry forgets what was left of a service that has left the catalog",
+        STEPS,
+        "step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)",
+        "step.outcome is Outcome.UNKNOWN",
+        tests("functional/test_store/test_steps"),
     ),
     Mutation(
         "What was abandoned disappears from the record",

@@ -229,6 +229,13 @@ MUTATIONS = (
         tests("store/orphans"),
     ),
     Mutation(
+        "What only a lost second read saw is an orphan",
+        ORPHANS,
+        "again = sa.and_(mine, _ORPHANS.c.seen_fence == step.fencing_token)",
+        "again = sa.and_(mine, _ORPHANS.c.seen_fence > 0)",
+        tests("store/orphans"),
+    ),
+    Mutation(
         "A resource that changed its owner between two reads is an orphan",
         ORPHANS,
         "if owners.get(row.resource_id) == row.project_id]",

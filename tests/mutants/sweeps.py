@@ -254,6 +254,13 @@ MUTATIONS = (
         tests("worker/listing worker/deleting"),
     ),
     Mutation(
+        "A rule keeps what has no owner",
+        EXCLUSIONS,
+        "            if resource.owner != project.id:\n                return None\n            return next(",
+        "            return next(",
+        tests("worker/listing"),
+    ),
+    Mutation(
         "What is not in the plan is deleted",
         LISTING,
         "why = unplanned(item.resource)",
@@ -456,6 +463,15 @@ MUTATIONS = (
         DELETING,
         "            if time.monotonic() - asked > FRESH and",
         "            if False and",
+        tests("worker/uses"),
+    ),
+    Mutation(
+        "Uses are as old as the end of their reading",
+        DELETING,
+        "            asked = time.monotonic()\n"
+        "            chunk = self._without_used(items[start : start + CHUNK], begin)\n",
+        "            chunk = self._without_used(items[start : start + CHUNK], begin)\n"
+        "            asked = time.monotonic()\n",
         tests("worker/uses"),
     ),
     Mutation(
@@ -758,5 +774,12 @@ MUTATIONS = (
         "            deleting = janitor()  # before",
         "            janitor()  # before",
         tests("worker/one_delete worker/deleting"),
+    ),
+    Mutation(
+        "What acts on what users wrote is deleted with an admin's token if the delete is made once more",
+        DELETING,
+        "                raise\n            act(last, deleting, project, resource)\n",
+        "                raise\n            act(last, connection, project, resource)\n",
+        tests("worker/one_delete"),
     ),
 )

@@ -117,6 +117,13 @@ MUTATIONS = (
         tests("worker/guard"),
     ),
     Mutation(
+        "Leftovers of a project that Keystone knows are deleted by the second call",
+        GUARD,
+        "        if known:\n            raise ProjectKnown(",
+        "        self._gone_at = time.monotonic()\n        if known:\n            raise ProjectKnown(",
+        tests("worker/guard"),
+    ),
+    Mutation(
         "Keystone's silence counts as its word that a project is gone",
         GUARD,
         "            raise Stopped(text) from error\n        if known:",
@@ -701,6 +708,13 @@ MUTATIONS = (
         tests("worker/scan"),
     ),
     Mutation(
+        "The second read forgets what the first one could not decide",
+        SCANNER,
+        "undecided=counts.undecided + undecided)",
+        "undecided=undecided)",
+        tests("worker/scan"),
+    ),
+    Mutation(
         "The second read of a scan relies on what Keystone answered at the first",
         "cleanup_orchestrator/worker/census.py",
         "setdefault((scan.id, scan.read), Census())",
@@ -783,6 +797,13 @@ MUTATIONS = (
         "cleanup_orchestrator/worker/watchdog.py",
         "                del self._tried[step.place]\n",
         "                pass\n",
+        tests("worker/watchdog"),
+    ),
+    Mutation(
+        "A write call that does not end is waited for under a lease that may end meanwhile",
+        TASK,
+        "        self.renew()\n        until = time.monotonic()",
+        "        until = time.monotonic()",
         tests("worker/watchdog"),
     ),
     Mutation(

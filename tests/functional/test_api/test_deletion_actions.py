@@ -159,6 +159,17 @@ def test_a_cancel_stops_what_is_below_as_well(site):
     }
 
 
+def test_a_cancel_stops_what_runs_below_one_that_has_ended(site):
+    root = tree(site).json["deletion"]["id"]
+    moved(site, by_project(site)["child-1"]["id"], Status.FAILED)
+    assert site.post(f"/v1/deletions/{root}/cancel").status == 202
+    assert {p: d["status"] for p, d in by_project(site).items()} == {
+        "parent": "cancelling",
+        "child-1": "failed",
+        "child-2": "cancelling",
+    }
+
+
 ACTIONS = pytest.mark.parametrize("action", ["cancel", "restore"])
 
 

@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions, queries
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions, queries, tables
 from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
@@ -109,6 +109,21 @@ def test_a_retry_that_meets_a_deletion_which_begins_at_this_moment(store, monkey
         with pytest.raises(AlreadyUnderWay) as caught:
             store.propose(retry)
         assert caught.value.existing.id == other.id
+
+
+def test_a_dry_run_that_ends_at_this_moment_does_not_end_twice(store, monkeypatch):
+    dry, real = create(store, dry_run=True), queries.load_locked
+
+    def ended(c, deletion_id):
+        if deletion_id == dry.id:
+            mine = tables.deletions.c.id == dry.id
+            c.execute(tables.deletions.update().where(mine).values(status=str(Status.PLANNED), live_project_id=None))
+        return real(c, deletion_id)
+
+    monkeypatch.setattr(queries, "load_locked", ended)
+    made = create(store)
+    assert (store.get(dry.id).status, store.live("p").id) == (Status.PLANNED, made.id)
+    assert [e.event.type for e in store.events(dry.id, 10)] == ["deletion.accepted"]
 
 
 @pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "\x1b[2J", "🗑", "'; --", "x" * 9000])

@@ -263,13 +263,21 @@ def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(s
     assert (uncovered().outcome, uncovered().waived, uncovered().reason) == (Outcome.UNKNOWN, "", "no_plugin")
 
 
-def test_a_retry_does_not_forget_what_could_not_be_seen(store):
+@pytest.mark.parametrize(
+    "result",
+    [
+        StepResult(Outcome.UNKNOWN, "unreachable", "no answer"),
+        StepResult(Outcome.LEFTOVERS, "in_use", found=1, leftovers=(Leftover("1", "one", Reason.IN_USE),)),
+    ],
+    ids=lambda result: str(result.outcome),
+)
+def test_a_retry_does_not_forget_what_was_left_or_could_not_be_seen(store, result):
     """A service fails in one attempt and leaves the catalog; the next attempt still asks for it."""
     record = create(store)
     image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
     surveying(store, record, image, catalog={("R1", "image")})
-    sweeping(store, record, StepResult(Outcome.UNKNOWN, "unreachable", "no answer"))
+    sweeping(store, record, result)
     assert store.get(record.id).status is Status.ACCEPTED
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}

@@ -1,7 +1,7 @@
 """What a verification waits for, and what it deletes."""
 
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
-from tests.unit.world import UNKNOWN, World, deletion, sweep_step
+from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
 
@@ -36,3 +36,20 @@ def test_project_settings_are_deleted_only_in_a_separate_round():
     world = World(deletion(), PORT, quota)
     assert world.run() is Status.DELETED
     assert [purpose for name, purpose in world.writes if name == "network.quota"] == [RoundPurpose.PROJECT_SETTINGS]
+
+
+def test_the_settling_time_begins_when_a_slow_drain_holds_and_not_when_it_was_begun():
+    """A drain may take minutes: tokens that were given meanwhile are as old as its end."""
+    world = World(deletion(), PORT)
+
+    def slow(_step):
+        world.now += 2 * world.rules.settle
+        return CLEAR
+
+    world.answers["drain"] = slow
+    world.run(until=Status.VERIFYING)
+    drain = world.step("drain")
+    assert drain.finished_at - drain.started_at > world.rules.settle
+    assert world.deletion.drained_at == drain.finished_at
+    assert world.run() is Status.DELETED
+    assert min(world.empty_rounds) >= drain.finished_at + world.rules.settle

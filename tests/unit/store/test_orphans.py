@@ -112,6 +112,17 @@ def test_an_orphan_is_seen_twice_with_the_same_owner(store, scan, second, found)
     assert (step.counts.candidates, step.counts.orphans, step.state) == (2, len(found), StepState.DONE)
 
 
+def test_what_only_a_lost_second_read_saw_is_no_orphan(store, scan):
+    """It was given to a project that Keystone knows, or deleted, before another worker read the list."""
+    read(store, scan, 1, port("p1"), port("p2"))
+    lost = orphaned.claim(store, scan.id, "port", 2)
+    assert store.see_orphans_again(lost, [port("p1"), port("p2")])
+    read(store, scan, 2, port("p1"))
+    assert confirmed(store, scan) == ["p1"]
+    (step,) = (each for each in store.orphan_scan(scan.id)[1] if each.type == "port")
+    assert step.counts.orphans == 1
+
+
 @pytest.mark.parametrize("ends", ["completed", "cancelled"])
 def test_a_scan_that_ended_keeps_only_what_was_seen_twice(store, scan, ends):
     read(store, scan, 1, port("p1"), port("p2"))

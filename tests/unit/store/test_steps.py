@@ -19,6 +19,11 @@ def test_each_claim_makes_the_fencing_token_grow(store):
     assert taken_over(store, record, step).fencing_token == 2
 
 
+def test_a_worker_that_is_told_twice_of_a_step_claims_it_once(store):
+    _, step = draining(store)
+    assert store.claim(step.id, step.worker, 3600) is None
+
+
 def test_what_is_not_dispatched_is_not_claimed(store):
     record, step = draining(store)
     assert store.claim(step.id, "another", 3600) is None
@@ -108,6 +113,15 @@ def test_a_service_that_has_left_the_catalog_is_still_called(store):
     assert store.put_steps(survey, [PORTS], {("R1", "network")})
     names = {step.name for step in store.steps(record.id) if step.kind is StepKind.SWEEP}
     assert names == {"network.port", "image.port"}, "what its service has no more goes, what is out of sight stays"
+
+
+def test_a_region_that_has_left_the_catalog_is_still_called_though_another_has_the_service(store):
+    record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    known = [PORTS, dataclasses.replace(PORTS, region="R2")]
+    assert store.put_steps(claimed(store, record, StepKind.SURVEY), known)
+    survey = claimed(store, record, StepKind.SURVEY)
+    assert store.put_steps(survey, [PORTS], {("R1", "network")})
+    assert {step.region for step in store.steps(record.id) if step.kind is StepKind.SWEEP} == {"R1", "R2"}
 
 
 def is_abandoned(store):

@@ -274,6 +274,16 @@ def test_keystone_is_asked_again_during_a_long_step(monkeypatch):
     refused(made, ProjectKnown)
 
 
+def test_a_project_that_keystone_knows_is_known_to_the_next_call_as_well(monkeypatch):
+    """The deletes of a sweep are made at once: what stops the first one stops the others."""
+    made = task(deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE))
+    monkeypatch.setattr(guard.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(guard, "Projects", known(True))
+    refused(made, ProjectKnown)
+    refused(made, ProjectKnown)
+    assert made.worker.store.asked == []
+
+
 @pytest.mark.parametrize(
     ("url", "passes"),
     [

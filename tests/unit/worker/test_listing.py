@@ -27,6 +27,15 @@ def test_an_object_whose_owner_is_missing_is_protected():
     assert shelf.deletes == []
 
 
+@pytest.mark.parametrize("owner", [None, "", "U-S"])
+def test_what_may_be_the_projects_is_not_kept_although_a_rule_of_its_type_would_keep_it(owner):
+    """What is kept is no leftover: the project would count as empty."""
+    shelf = Shelf(row("1", owner=owner))
+    result = sweeps.delete(shelf.type(keep=(lambda *_: "it is the operator's",)), None, US, parallel=1)
+    assert [(left.id, left.reason) for left in result.leftovers] == [("1", Reason.OWNER_UNKNOWN)]
+    assert (result.outcome, result.kept, shelf.deletes) == (Outcome.LEFTOVERS, 0, [])
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -9,7 +9,7 @@ import pytest
 from cleanup_orchestrator.core import orphan_scan
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.step import Outcome, ScanCounts, Step, StepKind
 from cleanup_orchestrator.plugins.base import Resource, ResourceType
 from cleanup_orchestrator.worker.steps.scan import Scan
 from tests.unit.world import T0
@@ -91,6 +91,11 @@ def test_the_second_read_sees_again_what_still_belongs_to_a_project_that_is_stil
     result = run(store, *resources, step=dataclasses.replace(PORTS, round=2))
     assert store.seen == ([("dead", "2")] if "dead" in candidates else [])
     assert result.counts.undecided == (1 if candidates else 0)
+
+
+def test_what_the_first_read_could_not_decide_stays_on_record():
+    step = dataclasses.replace(PORTS, round=2, counts=ScanCounts(listed=4, undecided=2))
+    assert run(Records(("dead", "silent")), step=step).counts == ScanCounts(listed=4, undecided=3)
 
 
 @pytest.mark.parametrize(("seconds", "status", "read"), [(599, ScanStatus.WAITING, 1), (600, ScanStatus.RUNNING, 2)])

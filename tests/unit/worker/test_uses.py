@@ -163,6 +163,22 @@ def test_uses_that_were_read_long_ago_are_read_once_more(fresh, stays, parallel,
     assert {id_ for _, id_ in service.changed} == ({"a"} if stays else {"a", "b"})
 
 
+def test_uses_are_as_old_as_the_beginning_of_their_reading(monkeypatch):
+    """A long read: another project begins to use what was read first."""
+    now = [0.0]
+    monkeypatch.setattr(deleting, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    service = Service("a")
+
+    def find(*args):
+        found = service.find(*args)
+        service.used = {"a"}
+        now[0] += deleting.FRESH + 1
+        return found
+
+    assert left(deleted(service, find)) == {"a": Reason.FOREIGN}
+    assert service.changed == []
+
+
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_what_a_used_resource_refers_to_is_not_waited_for(parallel):
     """A delete waits until what refers to its resource was tried. What is left because of a use counts as tried."""

@@ -369,6 +369,20 @@ def test_a_write_call_that_does_not_end_is_waited_for_two_thirds_of_a_lease(site
     assert site.time.now == pytest.approx(1 + 20, abs=0.2)
 
 
+def test_a_write_call_that_does_not_end_is_waited_for_under_a_new_lease(site, monkeypatch):
+    """Otherwise the lease may end with the wait, and another worker would repeat the call meanwhile."""
+    real, renewed = site.store.renew, []
+    monkeypatch.setattr(site.store, "renew", lambda *args: renewed.append(site.time.now) or real(*args))
+
+    def writing(connection, _project, _resource):
+        with connection.session.under_way():
+            site.go.wait()
+
+    site.set(lease=30, step_timeout=9)
+    assert site.sweep(site.with_hooks(delete=writing).record()).reason == Reason.TIMED_OUT
+    assert renewed == [pytest.approx(9, abs=0.5)]
+
+
 def test_the_tokens_that_it_may_hold_are_not_waited_for(site):
     made = site.with_hooks(list=site.hang).record()
     site.sweep(made)
