@@ -33,7 +33,10 @@ def resource_id(value: object) -> str:
     An id that no column takes as it is ends with its digest. So the ids of two resources are never stored alike, unless
     a user gives one of them the stored form of the other. A stored id is not changed again.
     """
-    given, kept = str(value), text(value)
+    given = str(value)
+    if len(given) <= _SHORT and given.isascii() and "\0" not in given:  # nearly every id
+        return given
+    kept = text(given)
     if kept == given and len(kept) <= _SHORT:
         return kept
     end = "\ufffd" + hashlib.sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
@@ -58,5 +61,7 @@ class Ids(frozenset[str]):
     """
 
     def __contains__(self, id_: object) -> bool:
+        if not self:  # as nearly always, for each resource of a list
+            return False
         stored = resource_id(id_)
         return super().__contains__(stored) and not (stored == id_ and is_shortened(stored))
