@@ -75,10 +75,12 @@ class Steps(Repository):
 
     @retry_transient
     def places(self) -> Sequence[Place]:
-        """Return the region, service and type of all steps of deletions that concern a service, each once."""
+        """Return the region, service and type of all steps on record that concern a service, each once.
+
+        One index has these three columns, and no other: with a condition on another one it takes twice the time.
+        """
         s = t.steps.c
-        of_deletions = s.service != "", s.kind.not_in(sorted(map(str, SCANS)))
-        query = sa.select(s.region, s.service, s.type).where(*of_deletions).distinct()
+        query = sa.select(s.region, s.service, s.type).where(s.service != "").distinct()
         with self._database.read() as c:
             return [(row.region, row.service, row.type) for row in c.execute(query)]
 
