@@ -50,7 +50,7 @@ MUTATIONS = (
     Mutation(
         "A resource is deleted although one that others use refers to it",
         "cleanup_orchestrator/worker/sweep/order.py",
-        "    if referrer.state is not State.LEFT or said.reason not in _STAYS:\n",
+        "    if referrer.state is not State.LEFT or not (said.reason in _STAYS or isinstance(said, Unasked)):\n",
         "    if True:\n",
         tests("worker/uses"),
     ),
@@ -76,10 +76,17 @@ MUTATIONS = (
         tests("worker/keep_marks"),
     ),
     Mutation(
+        "What is gone after an odd answer to its delete does not count as deleted",
+        DELETING,
+        "return verdict.reason is Reason.OWNER_UNKNOWN or isinstance(verdict, Unasked)",
+        "return verdict.reason in (Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER)",
+        tests("worker/deleting"),
+    ),
+    Mutation(
         "A resource of which its service showed another one counts as deleted",
         DELETING,
-        "_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER})",
-        "_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN})",
+        "return verdict.reason is Reason.OWNER_UNKNOWN or isinstance(verdict, Unasked)",
+        "return verdict.reason is Reason.OWNER_UNKNOWN",
         tests("worker/deleting worker/listing"),
     ),
     Mutation(
@@ -385,8 +392,8 @@ MUTATIONS = (
     Mutation(
         "What was given to another project is reported as deleted",
         DELETING,
-        " if item.verdict.reason not in _NOT_DELETED)",
-        ")",
+        "return verdict.reason is Reason.OWNER_UNKNOWN or isinstance(verdict, Unasked)",
+        "return isinstance(verdict, Unasked)",
         tests("worker/deleting"),
     ),
     Mutation(

@@ -67,7 +67,7 @@ def _increments_of_others(
 ) -> dict[str, Verdict]:
     """Name the increments of others, which an admin made of the backups, or of increments of these.
 
-    Trove deletes all of them with their base, whoever owns them.
+    Trove deletes all increments of a backup together with it, also those of other projects.
     """
     asked = {backup.id for backup in backups}
     rows = list(_ALL_BACKUPS(connection, project))

@@ -35,7 +35,7 @@ from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.calls import act, describe, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
-from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, Missing, State, remedy_of
+from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, Missing, State, Unasked, remedy_of
 from cleanup_orchestrator.worker.sweep.listing import (
     CHUNK,
     FindsUsers,
@@ -350,8 +350,9 @@ class _Attempt:
             self.slow_down = verdict
 
 
-#: Reasons for which no delete was sent, whatever became of the resource.
-_NOT_DELETED = frozenset({Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER})
+def _may_be_others(verdict: Verdict) -> bool:
+    """Whether a resource belonged to another project right before its delete, or may have, or is listed as such."""
+    return verdict.reason is Reason.OWNER_UNKNOWN or isinstance(verdict, Unasked)
 
 
 def _list_again(attempt: _Attempt, withheld: Failure | None) -> StepResult:
@@ -397,8 +398,7 @@ def _list_again(attempt: _Attempt, withheld: Failure | None) -> StepResult:
     left = [*excluded, *there]
     if second.truncated:  # what was not read is gone only if its service accepted the delete
         items = {id_: item for id_, item in items.items() if item.state is State.ACCEPTED}
-    # What belonged to another project right before its delete, or may have, or is listed as such, was not deleted.
-    gone = tuple((id_, item.name) for id_, item in items.items() if item.verdict.reason not in _NOT_DELETED)
+    gone = tuple((id_, item.name) for id_, item in items.items() if not _may_be_others(item.verdict))
     result = dataclasses.replace(
         result_of(first, left),
         deleted=gone,
@@ -441,7 +441,7 @@ def delete_one(
             current = show(type_, connection, project, resource)
             if current.id != resource.id or current.owner is None:
                 said = f"another resource, {current.id}" if current.id != resource.id else "no owner of it"
-                return Verdict(Reason.BAD_ANSWER, f"right before its delete, its service showed {said}: not deleted")
+                return Unasked(Reason.BAD_ANSWER, f"right before its delete, its service showed {said}: not deleted")
             if current.owner != project.id:
                 text = "it belonged to another project right before its delete: not deleted"
                 return Verdict(Reason.OWNER_UNKNOWN, text)

@@ -54,6 +54,10 @@ class Missing(Verdict):
     """
 
 
+class Unasked(Verdict):
+    """Verdict on a resource for which its service showed another one, or no owner: no delete was sent."""
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Item:
     """A resource of the project in one sweep.

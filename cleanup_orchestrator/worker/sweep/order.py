@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
 from cleanup_orchestrator.plugins.base import MAX_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.item import Item, State
+from cleanup_orchestrator.worker.sweep.item import Item, State, Unasked
 from cleanup_orchestrator.worker.sweep.uses import OF_OTHERS
 
 #: Leftovers of one type that are read, and leftovers of one result that are looked at, at most.
@@ -99,17 +99,17 @@ def follows(context: SweepContext, referrer: Item) -> Verdict:
 
 
 #: Reasons for which a resource stays whatever its service says. Users of it, or its owner, decide otherwise.
-_STAYS = OF_OTHERS | {Reason.OWNER_UNKNOWN, Reason.BAD_ANSWER, Reason.NOT_SELECTED}
+_STAYS = OF_OTHERS | {Reason.OWNER_UNKNOWN, Reason.NOT_SELECTED}
 
 
 def needed(context: SweepContext, referrer: Item) -> Verdict | None:
     """Return the verdict on a resource that another one refers to, if that one was looked at again and stays.
 
-    What others use goes on using what it refers to: so that is not deleted by force either. Trove, for example, deletes
-    the increments of a backup together with it, whoever owns them.
+    A resource that others use needs what it refers to. So force does not delete that either. Trove, for example,
+    deletes all increments of a backup together with it, also those of other projects.
     """
     said = referrer.verdict
-    if referrer.state is not State.LEFT or said.reason not in _STAYS:
+    if referrer.state is not State.LEFT or not (said.reason in _STAYS or isinstance(said, Unasked)):
         return None
     name = referrer.name or referrer.id
     if said.reason in OF_OTHERS:

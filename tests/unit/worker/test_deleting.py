@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
+from cleanup_orchestrator.errors import BadAnswer, Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
 from tests.support import sweeps
@@ -115,6 +115,16 @@ def test_what_its_service_mixed_up_and_then_no_longer_lists_was_not_deleted():
 
     result = run(shelf.type(show=mixed_up))
     assert (shelf.deletes, result.deleted, result.outcome) == ([], (), Outcome.CLEAR)
+
+
+def test_what_is_gone_after_an_odd_answer_to_its_delete_was_deleted():
+    shelf = Shelf(row("1"))
+
+    def odd(connection, project, resource):
+        shelf.delete(connection, project, resource)
+        raise BadAnswer("a page of a proxy")
+
+    assert run(shelf.type(delete=odd)).deleted == (("1", "n-1"),)
 
 
 def test_what_was_given_away_after_a_refused_delete_was_not_deleted():
