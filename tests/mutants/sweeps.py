@@ -69,6 +69,20 @@ MUTATIONS = (
         tests("worker/listing"),
     ),
     Mutation(
+        "What loses its owner in its delete is gone",
+        LISTING,
+        "(resource.id in self.known or resource.id in self.announced)",
+        "False",
+        tests("worker/listing"),
+    ),
+    Mutation(
+        "What lost its owner in an earlier delete is gone",
+        LISTING,
+        "(resource.id in self.known or resource.id in self.announced)",
+        "resource.id in self.known",
+        tests("worker/listing"),
+    ),
+    Mutation(
         "A tag that is no text is no keep mark",
         EXCLUSIONS,
         "if not all(isinstance(tag, str) for tag in tags):",

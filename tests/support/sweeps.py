@@ -10,6 +10,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from cleanup_orchestrator.core.step import StepResult
+from cleanup_orchestrator.core.storable import Ids
 from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Resource, ResourceType, Use, Verdict
 from cleanup_orchestrator.worker.sweep import deleting, listing, stopping, uses
 from cleanup_orchestrator.worker.sweep.context import SweepContext
@@ -61,6 +62,7 @@ def before_delete(
 def delete(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:
     """Delete what the project owns of a type."""
     context, more = _split(values)
+    more |= {name: Ids(more[name]) for name in ("stuck", "announced") if name in more}
     return deleting.delete(SweepContext(type_, connection, project, **context), deleting.DeleteOptions(**more))
 
 

@@ -13,13 +13,14 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cleanup_orchestrator.core import references, storable
+from cleanup_orchestrator.core import references
 from cleanup_orchestrator.core.reasons import UNKNOWN_TO_SERVICE, Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
+from cleanup_orchestrator.core.storable import Ids
 from cleanup_orchestrator.errors import (
     BadAnswer,
     CleanupError,
@@ -77,6 +78,8 @@ FindsNeeds: TypeAlias = Callable[[], FindsUsers | None]
 #: Seconds after which the uses of a resource are read once more: the deletes before it took long.
 FRESH = 5.0
 
+_NONE = Ids()
+
 #: The verdict on what is listed although its service has accepted its delete.
 _ACCEPTED = Verdict(Reason.DELETING, "the delete was accepted")
 
@@ -101,16 +104,11 @@ class DeleteOptions:
     parallel: int = 8  #: delete calls at once
     seconds: float = math.inf  #: after which no further delete begins, counted from the end of the first listing
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
-    stuck: Collection[str] = ()  #: stored ids that an ordinary delete has left: the type's ``force`` is used on these
+    stuck: Ids = _NONE  #: ids of what an ordinary delete has left: the type's ``force`` is used on these
     janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
     needs: FindsNeeds = lambda: None  #: see ``uses.needed_by``
-    announced: Collection[str] = ()  #: stored ids whose intent an earlier attempt has written into the journal
+    announced: Ids = _NONE  #: ids of what an earlier attempt has written an intent for into the journal
     history: History = dataclasses.field(default_factory=History)  #: what is known of accepted deletes
-
-    def __post_init__(self) -> None:
-        """Let resources be found in stored ids."""
-        object.__setattr__(self, "stuck", storable.Ids(self.stuck))
-        object.__setattr__(self, "announced", storable.Ids(self.announced))
 
 
 def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> StepResult:

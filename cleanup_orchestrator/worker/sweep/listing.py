@@ -91,13 +91,19 @@ class Listing:
             others = exclusions.others(resource)
             if len(seen) < most:
                 seen[resource.id] = others
-            if others:
+            lost_owner = resource.owner is None and (resource.id in self.known or resource.id in self.announced)
+            if others and not lost_owner:
                 self.foreign += 1
                 if (known := self.known.get(resource.id)) is not None:
                     known.exclude(Verdict(Reason.OWNER_UNKNOWN, "it is another project's by now"))
                 continue
             item = self._item(resource)
-            excluded = exclusions.apply(item)
+            if excluded := others:
+                item.exclude(
+                    Verdict(Reason.OWNER_UNKNOWN, f"it was the project's, and its {type_.owner} is missing by now")
+                )
+            else:
+                excluded = exclusions.apply(item)
             if item.state is State.KEPT:
                 self.kept += 1
                 yield item
@@ -105,7 +111,7 @@ class Listing:
             if self.deletable + self.blocked + len(pending) >= most:
                 self.truncated = True
                 break
-            seen[resource.id] = False
+            seen[resource.id] = others
             if excluded:
                 self.blocked += 1
                 yield item

@@ -7,7 +7,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition
 from tests.support import sweeps
-from tests.unit.worker.test_deleting import HttpError, Listed, Shelf, _going, row, run
+from tests.unit.worker.test_deleting import HttpError, Journal, Listed, Shelf, _going, row, run
 
 US = ProjectDefinition("us", "Us", "default", "R1")
 
@@ -101,6 +101,23 @@ def test_a_list_with_two_owners_of_one_resource_is_unknown(owners):
     for result in (sweeps.inventory(type_, None, US), sweeps.delete(type_, None, US)):
         assert (shelf.deletes, result.outcome, result.reason) == ([], Outcome.UNKNOWN, Reason.BAD_ANSWER)
     assert sweeps.inventory(shelf.type(list=lambda *_: [row("1")] * 2), None, US).found == 1, "a page that is repeated"
+
+
+def test_what_loses_its_owner_in_its_delete_is_not_gone():
+    """In a list without an owner filter, rows without an owner belong to no project."""
+    shelf = Shelf(row("1"), row("public", owner=None))
+
+    def delete(_connection, _project, resource):
+        shelf.rows[resource.id]["project_id"] = None
+
+    journal = Journal(shelf.type(delete=delete, unfiltered="it lists all"))
+    for _attempt in range(2):  # the next one knows it from the journal alone
+        result = journal.sweep()
+        assert (result.outcome, result.reason, result.deleted) == (Outcome.LEFTOVERS, Reason.OWNER_UNKNOWN, ())
+        assert [one.id for one in result.leftovers] == ["1"]
+        assert result.message == "it was the project's, and its project_id is missing by now"
+    del shelf.rows["1"]
+    assert journal.sweep().outcome is Outcome.CLEAR
 
 
 def another(shelf):
