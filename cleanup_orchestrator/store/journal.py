@@ -22,6 +22,8 @@ from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import ROWS, Repository
 from cleanup_orchestrator.store.transient import retry_transient
 
+_REMEDY = 4000  #: characters of a remedy in a line that may name 100 resources
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventRow:
@@ -137,6 +139,10 @@ def is_written(c: Connection, deletion_id: str, at: datetime.datetime, event: Ev
     return c.execute(query.limit(1)).first() is not None
 
 
+def _short_remedy(remedy: str) -> str:
+    return remedy[:_REMEDY]
+
+
 def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, Any]:
     return {
         "deletion_id": deletion_id,
@@ -152,12 +158,13 @@ def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, An
 def _named(event: Event) -> dict[str, list[dict[str, Any]]]:
     """Return the resources that a line names, under their key.
 
-    With the longest ids and names that services give, a line would be longer than MariaDB takes.
+    With the longest ids, names and remedies of services, a line would be longer than MariaDB takes. The whole remedy is
+    in the leftover.
     """
     found = event.data.get("resources")
     if not isinstance(found, list):  # an approval has their number
         return {}
-    rules = {"id": storable.resource_id, "name": storable.resource_name}
+    rules = {"id": storable.resource_id, "name": storable.resource_name, "remedy": _short_remedy}
     return {"resources": [each | {key: rules[key](each[key]) for key in rules.keys() & each} for each in found]}
 
 

@@ -22,6 +22,13 @@ RATE_LIMITS = "cleanup_orchestrator/store/rate_limits.py"
 
 MUTATIONS = (
     Mutation(
+        "A journal line has the whole remedies of a hundred resources",
+        JOURNAL,
+        "remedy[:_REMEDY]",
+        "remedy",
+        tests("functional/test_store/test_leftovers"),
+    ),
+    Mutation(
         "A line of the journal with long names is longer than MariaDB takes",
         JOURNAL,
         '"name": storable.resource_name}',

@@ -191,14 +191,14 @@ LEFT = (
 )
 
 
-def forced(store):
-    """Return a forced deletion whose one step has just abandoned two volumes."""
+def forced(store, left=LEFT):
+    """Return a forced deletion whose one step has just abandoned what it left: two volumes."""
     record = create(store)
     surveying(store, record, VOLUME)
     before = store.get(record.id)
     after = dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE, round=2, forced=ASKED)
     save(store, before, after)
-    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=left))
     is_abandoned(store, record)
     return record
 
@@ -229,6 +229,15 @@ def test_what_is_abandoned_is_marked_and_named_in_the_same_transaction(store):
     assert [r["id"] for r in event.data["resources"]] == ["a", "b"]
     step = volume_step(store, record)
     assert (step.abandoned, step.remaining, step.unseen) == (2, 2, False)
+
+
+def test_the_longest_remedies_fit_into_one_line_of_the_journal(store):
+    """MariaDB takes 16 MiB; see `test_the_longest_names_fit_into_one_line_of_the_journal`."""
+    remedy = "é" * 30_000  # each is two bytes in a column of text, and six in one of JSON
+    record = forced(store, tuple(dataclasses.replace(LEFT[0], id=f"{n}", remedy=remedy) for n in range(100)))
+    [event] = [row.event for row in store.events(record.id, 50, type="resource.abandoned")]
+    assert [len(each["remedy"]) for each in event.data["resources"]] == [4000] * 100
+    assert store.leftovers(record.id, 1, abandoned=True)[0].leftover.remedy == remedy
 
 
 def test_a_decision_on_an_old_version_abandons_nothing(store):
