@@ -281,14 +281,14 @@ class Running:
         thread.start()
         self._threads.append(thread)
 
-    def wait(self) -> bool:
+    def wait(self, signals: queue.SimpleQueue[int]) -> bool:
         """Run until SIGTERM or SIGINT, then finish the work under way and stop.
 
         SIGHUP reads the configuration again. A second SIGTERM or SIGINT ends the process at once.
 
+        :param signals: those that came during the start
         :returns: whether everything has ended; if not, a hanging thread would keep the process from ending
         """
-        signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # unlike other queues it is safe in a signal handler
         ends = (signal.SIGTERM, signal.SIGINT)
 
         def heard(number: int, _frame: Any) -> None:
@@ -297,7 +297,7 @@ class Running:
                     signal.signal(end, signal.SIG_DFL)
             signals.put(number)
 
-        for each in (*ends, signal.SIGHUP):
+        for each in ends:
             signal.signal(each, heard)
         while not self.stop.is_set():
             try:
@@ -393,7 +393,9 @@ def main(
     :param check: raises if the database does not fit this release
     """
     running = None
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a handler: by default SIGHUP ends the process
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # unlike other queues it is safe in a signal handler
+    # From now on: by default SIGHUP ends a process, and one that comes during the start may be of a file read already.
+    signal.signal(signal.SIGHUP, lambda number, _frame: signals.put(number))
     try:
         conf = load(sys.argv[1:], prog, description)
         reports.setup(conf, prog)
@@ -410,7 +412,7 @@ def main(
             running.close()
         print(f"{prog}: {short(str(error), 500)}", file=sys.stderr)
         return 1
-    if not running.wait():
+    if not running.wait(signals):
         # The interpreter would wait for hanging threads for ever. Nothing is lost: their steps were released.
         logging.shutdown()
         os._exit(0)

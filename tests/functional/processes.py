@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import pathlib
-import signal
 import sys
 import threading
 import urllib.error
@@ -95,13 +93,6 @@ class Keystone(ks.Keystone):
         return super()._answer(method, path, environ)
 
 
-def catches(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has a handler of a signal (Linux, proc_pid_status(5))."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
-    return bool(int(caught, 16) >> (number - 1) & 1)
-
-
 class Processes:
     def __init__(
         self, folder, keystone, patience=3, lease=60, default=f"transport_url = {RABBITMQ}", more="", **values
@@ -138,10 +129,9 @@ class Processes:
 
         def there():
             assert child.ended() is None, f"{part} ended ({child.ended()}): {child.log.read_text()}"
-            return "monitoring" in child.log.read_text() and catches(child.popen.pid, signal.SIGHUP)
+            return "monitoring" in child.log.read_text()
 
-        # The monitoring port is what a process opens last, or cannot open: the second worker finds it taken. Until its
-        # handlers are there, it ignores SIGHUP.
+        # The monitoring port is what a process opens last, or cannot open: the second worker finds it taken.
         wait(f"{part} is there", there, 180)
         return child
 

@@ -105,6 +105,13 @@ MUTATIONS = (
         UNIT_SERVICE,
     ),
     Mutation(
+        "A SIGHUP during the start is ignored",
+        SERVICE,
+        "    signal.signal(signal.SIGHUP, lambda number, _frame: signals.put(number))\n",
+        "    signal.signal(signal.SIGHUP, signal.SIG_IGN)\n",
+        UNIT_SERVICE,
+    ),
+    Mutation(
         "A mistake in the configuration ends the process at SIGHUP",
         SERVICE,
         "        except Exception as error:  # the file is being written, or has a mistake\n",

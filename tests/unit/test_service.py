@@ -304,7 +304,9 @@ def process(said, monkeypatch):
         def start_monitoring(self):
             pass
 
-        def wait(self):
+        def wait(self, signals):
+            while not signals.empty():
+                said.append(signal.Signals(signals.get()).name)
             return True
 
         def close(self):
@@ -331,6 +333,12 @@ def test_a_process_starts_when_its_database_fits_and_its_broker_answers(said, pr
     assert said == ["fits the database", "reaches the broker", "started"]
 
 
+def test_a_signal_to_read_the_configuration_again_is_kept_during_the_start(said, process):
+    """The process may have read the file before the operator changed it."""
+    assert run(said, lambda _: signal.raise_signal(signal.SIGHUP)) == 0
+    assert said == ["reaches the broker", "started", "SIGHUP"]
+
+
 def test_a_process_whose_database_does_not_fit_does_not_start(said, process, capsys):
     def check(_):
         raise CleanupError("the schema is of another release")
@@ -350,7 +358,7 @@ def test_a_process_that_fails_to_start_stops_what_has_started(said, process, mon
 
 
 def test_a_process_with_a_thread_that_hangs_ends_without_waiting_for_it(said, process, monkeypatch):
-    monkeypatch.setattr(process, "wait", lambda _: False)
+    monkeypatch.setattr(process, "wait", lambda *_: False)
     monkeypatch.setattr(service.logging, "shutdown", lambda: said.append("flushed"))
     monkeypatch.setattr(service.os, "_exit", lambda code: said.append(code))
     run(said)
