@@ -115,3 +115,26 @@ def test_a_cancel_gives_back_exactly_what_was_taken(cloud, admin, sweeper, orche
     assert filler.connect_as(admin, filled.user_name, filled.password, filled.project_name).authorize()
     # its application credentials survived the drain
     assert left(cloud, filled.project_id)["keystone: application credentials"] == 2
+
+
+def test_a_cancel_in_the_middle_of_the_deletes_says_what_is_gone(cloud, admin, orchestrator):
+    filled, number = filler.fill(admin, "halfway", only=()), 60
+    for n in range(number):
+        admin.network.create_network(name=f"halfway-{n}", project_id=filled.project_id)
+
+    def there() -> int:
+        return len(list(admin.network.networks(project_id=filled.project_id)))
+
+    deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
+    orchestrator.wait(deletion_id, until=lambda _: there() < number)
+    orchestrator.cancel(deletion_id)
+    orchestrator.wait(deletion_id, Status.CANCELLED)
+    left_over = there()
+    assert 0 < left_over < number
+    assert orchestrator.step(deletion_id, "network.network").deleted == number - left_over
+    events = [row.event for row in orchestrator.store.events(deletion_id, 10000, type="resource.deleted")]
+    assert (
+        sum(len(event.data["resources"]) for event in events if event.data["type"] == "network") == number - left_over
+    )
+    orchestrator.run(filled.project_id, Mode.CASCADE, Status.DELETED)
+    assert left(cloud, filled.project_id) == {}
