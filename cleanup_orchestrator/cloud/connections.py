@@ -109,7 +109,7 @@ _UNSCOPED: dict[str, str | None] = dict.fromkeys(
 
 #: MiB of the longest answer of a service that speaks the protocol, whose pages have a thousand rows. The API reads such
 #: answers, too, and its unit has less memory than that of a worker.
-_MOST_OF_PROTOCOL = 16
+_MAX_OF_PROTOCOL = 16
 #: Projects whose authentication is cached.
 _CACHED_PROJECTS = 64
 
@@ -153,7 +153,7 @@ class Clouds:
         assumptions.check()
         self._conf = conf
         self._options = conf[GROUP]
-        self._http, self._protocol_http = http_pool(self._limits()), http_pool(self._limits(_MOST_OF_PROTOCOL))
+        self._http, self._protocol_http = http_pool(self._limits()), http_pool(self._limits(_MAX_OF_PROTOCOL))
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
         self._service_auth: list[BaseIdentityPlugin] = []  #: at most one
         #: At most one monotonic time: when the drain last found that Keystone's processes share their token cache.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SAME_PAGES = 50
 
 #: Pages without a row in succession after which a list counts as endless.
-MOST_EMPTY_PAGES = 100
+MAX_EMPTY_PAGES = 100
 
 #: The parameters that a link changes because it leads to the next page.
 _PAGING = frozenset({"limit", "marker", "offset"})
@@ -100,7 +100,7 @@ class _SdkPages:
         query = dict(params or {})
         if self._own is None:
             self._own = query
-        for _ in range(MOST_EMPTY_PAGES + 1):
+        for _ in range(MAX_EMPTY_PAGES + 1):
             response = self._get(url, params=query, **kwargs)
             link, empty = _link_of(response)
             if link is None:
@@ -108,7 +108,7 @@ class _SdkPages:
             query = {**query, **_parameters(link, self._own)}
             if not empty:
                 return response
-        raise BadAnswer(f"{self._name} has no end: {MOST_EMPTY_PAGES} pages in succession are empty")
+        raise BadAnswer(f"{self._name} has no end: {MAX_EMPTY_PAGES} pages in succession are empty")
 
 
 def _link_of(response: Any) -> tuple[str | None, bool]:
@@ -246,8 +246,8 @@ class Rest:
             if self.paging is Paging.NONE or not (page or link):
                 return
             empty = 0 if page else empty + 1
-            if empty > MOST_EMPTY_PAGES:
-                raise BadAnswer(f"{self!r} has no end: {MOST_EMPTY_PAGES} pages in succession are empty")
+            if empty > MAX_EMPTY_PAGES:
+                raise BadAnswer(f"{self!r} has no end: {MAX_EMPTY_PAGES} pages in succession are empty")
             again = again + 1 if page and page == before else 0
             if again > (_SAME_PAGES if self.paging is Paging.OFFSET else 0):
                 # The service ignores the parameter that asks for the next page.

@@ -29,7 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     verdict_naming,
 )
-from cleanup_orchestrator.plugins.calls import MOST_EMPTY_PAGES
+from cleanup_orchestrator.plugins.calls import MAX_EMPTY_PAGES
 from cleanup_orchestrator.protocol import calls, documents
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Hooks:
             if marker is None:
                 return
             empty = 0 if rows else empty + 1
-            if marker in seen or empty > MOST_EMPTY_PAGES:
+            if marker in seen or empty > MAX_EMPTY_PAGES:
                 raise BadAnswer(f"{what} has no end: its pages repeat, or are empty")
             seen.add(marker)
             query["marker"] = marker

@@ -381,15 +381,15 @@ MUTATIONS = (
     Mutation(
         "The zones above a zone take the square of the length of its name",
         f"{DNS}zones.py",
-        'split(".")[-_MOST_LABELS - 1 :]',
+        'split(".")[-_MAX_LABELS - 1 :]',
         'split(".")',
         tests("plugins/dns"),
     ),
     Mutation(
         "A zone with as many labels as DNS allows is not below the zone right above it",
         f"{DNS}zones.py",
-        "_MOST_LABELS = 127",
-        "_MOST_LABELS = 125",
+        "_MAX_LABELS = 127",
+        "_MAX_LABELS = 125",
         tests("plugins/dns"),
     ),
     Mutation(

@@ -613,7 +613,7 @@ MUTATIONS = (
     Mutation(
         "Pages without rows of a list of openstacksdk are followed without end",
         PLUGIN_CALLS,
-        "for _ in range(MOST_EMPTY_PAGES + 1):",
+        "for _ in range(MAX_EMPTY_PAGES + 1):",
         "while True:",
         tests("plugins/calls"),
     ),

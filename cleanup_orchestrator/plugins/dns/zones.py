@@ -126,7 +126,7 @@ _LOST_AFTER = 3600
 
 
 #: Labels of a name in DNS (RFC 1035, 2.3.4: 255 octets).
-_MOST_LABELS = 127
+_MAX_LABELS = 127
 
 
 def being_deleted(zone: Resource, project: ProjectDefinition) -> str | None:
@@ -186,7 +186,7 @@ def zones_above(zone: Resource) -> tuple[str, ...]:
 
     A longer name than DNS allows is below those of an allowed length: all others would take the square of its length.
     """
-    labels = zone.name.rstrip(".").split(".")[-_MOST_LABELS - 1 :]
+    labels = zone.name.rstrip(".").split(".")[-_MAX_LABELS - 1 :]
     return tuple(".".join(labels[first:]) + "." for first in range(1, len(labels)))
 
 

@@ -338,7 +338,7 @@ class Sweep(DeletionRunner):
         """Return what is stored as left of a type of this region."""
         service, _, type_ = name.rpartition(".")
         rows = self.context.store.leftovers(
-            self.deletion.id, order.MOST_IN_CYCLES, region=self.step.region, service=service, type=type_
+            self.deletion.id, order.MAX_IN_CYCLES, region=self.step.region, service=service, type=type_
         )
         return [row.leftover for row in rows]
 

@@ -18,7 +18,7 @@ from cleanup_orchestrator.worker.sweep.item import Item, State, Unasked
 from cleanup_orchestrator.worker.sweep.uses import OF_OTHERS
 
 #: Leftovers of one type that are read, and leftovers of one result that are looked at, at most.
-MOST_IN_CYCLES = 200
+MAX_IN_CYCLES = 200
 #: Types whose leftovers are read at most.
 MAX_TYPES = 8
 #: Members of a cycle that a message names at most.
@@ -167,7 +167,7 @@ def with_cycles(
     :param project_id: resources of other projects are no part of a cycle
     :param leftovers_of: returns what is stored as left of another type, by its full name
     """
-    blocked = [one for one in result.leftovers if _blockers(one, project_id)][:MOST_IN_CYCLES]
+    blocked = [one for one in result.leftovers if _blockers(one, project_id)][:MAX_IN_CYCLES]
     if not blocked:
         return result
     ways: dict[_Node, tuple[_Node, ...]] = {}

@@ -50,7 +50,7 @@ class Preview(pages.Page):
     def found(self) -> list[preview.Found]:
         """The dry runs of the query. A deletion that is no dry run is left out."""
         ids = dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if DELETION_ID.fullmatch(id_))
-        found = preview.read(calls.proxy(self.request), list(ids)[: projects.MOST])
+        found = preview.read(calls.proxy(self.request), list(ids)[: projects.MAX_PROJECTS])
         return [one for one in found if one.dry_run.dry_run]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

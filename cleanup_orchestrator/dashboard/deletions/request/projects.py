@@ -15,7 +15,7 @@ from cleanup_orchestrator.dashboard import calls
 from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
 #: Projects of one request. Each of them needs several calls.
-MOST = 20
+MAX_PROJECTS = 20
 
 
 @dataclasses.dataclass
@@ -48,7 +48,7 @@ def chosen(request: HttpRequest) -> tuple[list[Project], int]:
     """Return the projects of the query, and how many are too many."""
     ids = list(dict.fromkeys(id_ for id_ in request.GET.getlist("project") if id_))
     domains: dict[str, str] = {}
-    return [_read(request, id_, domains) for id_ in ids[:MOST]], max(0, len(ids) - MOST)
+    return [_read(request, id_, domains) for id_ in ids[:MAX_PROJECTS]], max(0, len(ids) - MAX_PROJECTS)
 
 
 def _read(request: HttpRequest, id_: str, domains: dict[str, str]) -> Project:

@@ -53,7 +53,7 @@ class Ask(pages.FormPage):
         """Return the projects and the form."""
         found = super().get_context_data(**kwargs)
         chosen, too_many = self.chosen
-        found |= {"projects": chosen, "too_many": too_many, "most": projects.MOST}
+        found |= {"projects": chosen, "too_many": too_many, "most": projects.MAX_PROJECTS}
         found["any_present"] = any(not project.missing for project in chosen)
         return found | {"started": len(self.started), "preview_url": preview_url(list(self.started))}
 
