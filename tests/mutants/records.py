@@ -31,8 +31,8 @@ MUTATIONS = (
     Mutation(
         "A line of the journal with long names is longer than MariaDB takes",
         JOURNAL,
-        '"name": storable.resource_name}',
-        '"name": str}',
+        '"name": storable.resource_name, ',
+        '"name": str, ',
         tests("functional/test_store/test_deletions"),
     ),
     Mutation(

@@ -13,6 +13,7 @@ DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
 USES = "cleanup_orchestrator/worker/sweep/uses.py"
 CONTEXT = "cleanup_orchestrator/worker/sweep/context.py"
 ITEM = "cleanup_orchestrator/worker/sweep/item.py"
+STEPS_SWEEP = "cleanup_orchestrator/worker/steps/sweep.py"
 STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
 BASE = "cleanup_orchestrator/plugins/base.py"
 ADMIN = "cleanup_orchestrator/plugins/admin.py"
@@ -169,17 +170,17 @@ MUTATIONS = (
     ),
     Mutation(
         "Force is not used on what is stored under another id",
-        DELETING,
-        'object.__setattr__(self, "stuck", storable.Ids(self.stuck))',
-        "pass",
-        tests("worker/deleting"),
+        STEPS_SWEEP,
+        "self._stuck = storable.Ids(one.id for",
+        "self._stuck = frozenset(one.id for",
+        tests("worker/sweep"),
     ),
     Mutation(
         "What is stored under another id counts as not announced",
-        DELETING,
-        'object.__setattr__(self, "announced", storable.Ids(self.announced))',
-        "pass",
-        tests("worker/deleting"),
+        STEPS_SWEEP,
+        "self._announced = storable.Ids(one.id for",
+        "self._announced = frozenset(one.id for",
+        tests("worker/sweep"),
     ),
     Mutation(
         "A decision about a resource that is stored under another id has no effect",

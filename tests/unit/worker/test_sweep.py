@@ -79,14 +79,25 @@ def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, de
     ],
 )
 def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses(monkeypatch, reason, forced):
+    assert swept_by_force(monkeypatch, "1", reason) == (["1 by force"] if forced else ["1"])
+
+
+@pytest.mark.parametrize("id_", ["1\0", "1" * 600])
+def test_force_is_used_on_what_is_stored_under_another_id(monkeypatch, id_):
+    assert swept_by_force(monkeypatch, id_, Reason.ERROR) == [f"{id_} by force"]
+
+
+def swept_by_force(monkeypatch, id_, reason):
+    """Return the deletes of a sweep under force of a port that an attempt before has left."""
     monkeypatch.setattr(sweep_step_module.forcing, "works", lambda _: True)
     ports = Ports()
+    ports.rows = [{"id": id_, "name": "one", "project_id": "p"}]
     step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, forcing=True)
     made = task(step=step, registry=ports)
     made.worker.store.append_events = lambda *_: True
-    made.worker.store.left = [Leftover("1", "one", reason)]
+    made.worker.store.left = [Leftover(storable.resource_id(id_), "one", reason)]
     done(made)
-    assert ports.deleted == (["1 by force"] if forced else ["1"])
+    return ports.deleted
 
 
 @pytest.mark.parametrize("id_", ["1\0", "1" * 600])
