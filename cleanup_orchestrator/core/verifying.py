@@ -205,6 +205,10 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
     if closing is not None and view.now < closing:  # it may disable the project that the drain enables
         plan.wake(closing)
         return ()
+    if view.under_way(view.survey):
+        # A survey drops the record of what a user gave back. It may have read that before the drain takes it again.
+        plan.follow(view.survey)
+        return ()
     drain = plan.run(StepKind.DRAIN, view.deletion.round)
     if drain is None:
         return ()

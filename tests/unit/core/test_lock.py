@@ -174,6 +174,31 @@ def test_a_hint_during_the_closing_stops_it_before_the_project_is_locked_again()
     assert drains == [1, 2]
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_hint_during_a_survey_lets_it_end_before_the_project_is_locked_again(lost):
+    """The survey drops the record of what a user gave back: it must not drop what the drain takes again meanwhile."""
+    world, drains = Watched(LOCKED), []
+    world.changed = 1
+
+    def survey(step):
+        if not drains and world.deletion.status is Status.VERIFYING:
+            world.void()
+            world.settle_engine()
+            drains.append(world.dispatched.count("drain"))
+            if lost:  # its worker died: another one surveys first
+                world.now = world.step("survey").lease_until
+                world.settle_engine()
+                assert world.dispatched[-1] == "survey"
+                drains.append(world.dispatched.count("drain"))
+                world.claim("survey")
+        return CLEAR
+
+    world.answers["survey"] = survey
+    assert world.run() is Status.DELETED
+    assert drains == [1] * (1 + lost)
+    assert world.dispatched.count("drain") == 2
+
+
 def test_a_hint_during_the_removal_stops_it():
     """The worker may delete the project only in the round in which it was proven empty."""
     record = deletion(status=Status.VERIFYING, lock_evidence=SEEN, closed_at=T0, round=5, mode=Mode.CASCADE)
