@@ -86,7 +86,10 @@ def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) 
     ):
         # The oldest first. The lock makes a request to retry one of them wait until the record is gone or kept.
         query = sa.select(table.c.id).where(over).order_by(table.c.finished_at, table.c.id).limit(most)
-        if not (ids := c.scalars(query.with_for_update()).all()):
+        locked = c.scalars(query.with_for_update()).all()
+        # PostgreSQL reads subqueries before it waits for a lock: a retry may have been saved meanwhile.
+        ids = c.scalars(sa.select(table.c.id).where(over, table.c.id.in_(locked))).all() if locked else ()
+        if not ids:
             continue
         for part in parts:
             gone = c.execute(part.delete().where(_key(part, table).in_(ids))).rowcount

@@ -1,6 +1,9 @@
 """``cleanup-orchestrator-manage db purge``: what it deletes, and what it never deletes, on every kind of database."""
 
+import concurrent.futures
+import contextlib
 import datetime
+import threading
 import uuid
 
 import pytest
@@ -10,9 +13,12 @@ from cleanup_orchestrator.cmd import manage
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.proposals import Requester, Retry
 from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import Store, deletions, retention
 from cleanup_orchestrator.store import tables as t
 from tests.support import orphaned
+from tests.support.databases import SERVERS, filled
 from tests.unit.world import T0, deletion
 
 LEFT, GONE, NAMED = "stays", "goes", "goes with --named"
@@ -111,6 +117,35 @@ def test_only_what_is_over_and_what_nothing_rests_on_is_forgotten(store, purge):
     assert purge("--age", "30") == "removed nothing\n"
     purge("--age", "30", "--named")
     left(LEFT)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("kind", sorted(SERVERS))
+def test_a_deletion_that_is_retried_at_this_moment_stays(kind, monkeypatch):
+    """PostgreSQL decided which records go before it waited for the retry."""
+    retrying, waits, journal = threading.Event(), threading.Event(), deletions.write_journal
+
+    def slow(*arguments):
+        retrying.set()
+        waits.wait(60)
+        journal(*arguments)
+
+    def purge():
+        with store.database.begin() as c:
+            return retention.purge(c, datetime.timedelta(days=30), named=True)
+
+    with filled(kind) as url, contextlib.closing(Store.from_url(url)) as store:
+        record = store.get(recorded(store, Status.FAILED, 40).id)
+        monkeypatch.setattr(deletions, "write_journal", slow)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            retry = pool.submit(store.propose, Retry(by=Requester("u"), seen=record))
+            assert retrying.wait(60)
+            purged = pool.submit(purge)
+            with pytest.raises(concurrent.futures.TimeoutError):
+                purged.result(1)
+            waits.set()
+            assert retry.result(60) and purged.result(60) == {}
+        assert store.get(record.id).status is Status.ACCEPTED
 
 
 def test_all_of_many_are_forgotten_and_a_lien_never_is(store, purge):
