@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -25,7 +26,7 @@ from cleanup_orchestrator.core.transitions import LIVE, WORKING, retries_in_plac
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time, new_id
-from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict
+from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, TooManyDeletions
 from cleanup_orchestrator.store.journal import is_written, write_journal
 from cleanup_orchestrator.store.leftovers import abandon_leftovers
 from cleanup_orchestrator.store.paging import Page, paged
@@ -151,11 +152,12 @@ class Deletions(Repository):
                     made.append(deletion)
                 for deletion, event in again:
                     _request_again(c, deletion.id, event)
-        except sa_exc.IntegrityError:
-            for deletion, _event in wanted:
+        except (sa_exc.IntegrityError, TooManyDeletions) as error:
+            with contextlib.suppress(NotFound):
+                if wanted:  # an earlier attempt was committed, its answer was lost, and the new deletions count
+                    return tuple(self.get(each.id) for each, _event in wanted), []
+            for deletion, _event in wanted if isinstance(error, sa_exc.IntegrityError) else ():
                 if existing := self.live(deletion.project_id):
-                    if existing.id == deletion.id:  # an earlier attempt was committed, and its answer was lost
-                        return tuple(self.get(each.id) for each, _event in wanted), []
                     raise AlreadyUnderWay(existing) from None
             raise
         return tuple(made), ended

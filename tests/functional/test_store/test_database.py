@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import time
 import types
+import uuid
 
 import pytest
 import sqlalchemy
@@ -16,10 +17,12 @@ from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, Requester, Retry, Stop
-from cleanup_orchestrator.store import AlreadyUnderWay, Store, database, tables
+from cleanup_orchestrator.core.request_limits import RequestLimits
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import AlreadyUnderWay, Store, TooManyDeletions, database, tables
 from tests.support.databases import SERVERS, filled
-from tests.support.stores import create, dispatched, save
-from tests.unit.world import T0
+from tests.support.stores import ACCEPTED, create, dispatched, save
+from tests.unit.world import T0, deletion
 
 
 class Forgetful(database.Database):
@@ -93,6 +96,17 @@ def test_a_committed_request_is_accepted_when_the_reply_to_the_commit_is_lost(fo
     with pytest.raises(AlreadyUnderWay):
         create(forgetful)
     assert len(forgetful.events(record.id, 10)) == 1
+
+
+def test_a_committed_request_is_accepted_when_it_has_reached_a_limit_and_the_reply_is_lost(forgetful):
+    """The record of the first attempt counts for the limit."""
+    record = deletion(id=str(uuid.uuid4()), user_id="u")
+    forgetful.database.broken = 1
+    (made,) = forgetful.create_all([(record, ACCEPTED)], TASKS, RequestLimits(live_per_requester=1))
+    assert forgetful.get(record.id) == made
+    other = deletion(id=str(uuid.uuid4()), project_id="other", user_id="u")
+    with pytest.raises(TooManyDeletions):
+        forgetful.create_all([(other, ACCEPTED)], TASKS, RequestLimits(live_per_requester=1))
 
 
 ASKS = (Condition("approval", True, "too_many_deletions", "", T0),)
