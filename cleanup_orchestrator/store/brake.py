@@ -35,6 +35,7 @@ class Brakes(Repository):
         made = self._set(wanted)
         if made == dataclasses.replace(wanted, since=made.since):
             self._database.listeners.brake_changed(made)
+            self._wake_all()
         return made
 
     @retry_transient
@@ -52,12 +53,16 @@ class Brakes(Repository):
                 c.execute(table.insert(), [row])
             elif c.execute(table.update().where(mine).values(**row)).rowcount != 1:
                 return current_brake(c)  # another transaction did the same at this moment
+        return made
+
+    @retry_transient
+    def _wake_all(self) -> None:
+        """Make every live deletion due."""
         with self._database.begin() as c:
             # The new version makes an engine that decided without the brake read again before it saves.
             live = t.deletions.c.live_project_id.is_not(None)
             values = {"wake_at": database_time(c), "version": t.deletions.c.version + 1}
             c.execute(t.deletions.update().where(live).values(**values))
-        return made
 
 
 def current_brake(c: Connection) -> Brake:

@@ -4,6 +4,8 @@ import concurrent.futures
 import dataclasses
 import datetime
 
+import sqlalchemy as sa
+
 from cleanup_orchestrator.core.holds import Brake
 from tests.support.stores import create, save
 
@@ -26,3 +28,19 @@ def test_simultaneous_changes_of_the_brake_make_one_change(store):
         for on in (True, False, True):
             found = set(threads.map(lambda n, on=on: store.set_brake(Brake(on, str(n))), range(6)))
             assert len(found) == 1 and found == {store.brake()}
+
+
+def test_every_live_deletion_becomes_due_after_a_deadlock_with_one_of_them(store):
+    record = create(store)
+    read = store.get(record.id)
+    save(store, read, dataclasses.replace(read, wake_at=store.now() + 3600 * SECOND))
+    broken = []
+
+    def deadlock(_connection, _cursor, statement, *_):
+        if statement.startswith("UPDATE deletions") and not broken:
+            broken.append(statement)
+            raise sa.exc.OperationalError(statement, {}, Exception("deadlock"))
+
+    sa.event.listen(store.database.engine, "before_cursor_execute", deadlock)
+    store.set_brake(Brake(True, "x"))
+    assert broken and store.due() == [record.id]
