@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+import tenacity
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force, orphan_scan, storable
@@ -48,11 +49,17 @@ _NOT_OF_RESULT = _SURVEYED | {"id", "owner_id", "version"}
 #: lease may be renewed at the same moment. An engine that decided on older values reads again. The other parameters
 #: are those of ``guard.claim`` and ``guard.waiting``. Without a match no row is updated.
 _UPDATE_CLAIMED = t.steps.update().where(guard.CLAIM_HOLDS).values(version=t.steps.c.version + 1)
+#: A result of a step of a deletion follows from the step as it was read, which others may have written since.
+_UPDATE_READ = _UPDATE_CLAIMED.where(t.steps.c.version == sa.bindparam("known_version"))
 _UPDATE_WAITING = t.deletions.update().where(guard.WAITS_FOR).values(version=t.deletions.c.version + 1)
 
 
 class _ClaimLost(Exception):
     """The claim of a step no longer holds."""
+
+
+class _StepChanged(Exception):
+    """A step was written since the transaction read it."""
 
 
 class Steps(Repository):
@@ -199,6 +206,7 @@ class Steps(Repository):
         return True
 
     @retry_transient
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(_StepChanged))
     def _finish(
         self, step: Step, result: StepResult, events: Sequence[Event], yielded: Sequence[Change]
     ) -> Sequence[Lien]:
@@ -219,9 +227,10 @@ class Steps(Repository):
             saved = c.execute(_UPDATE_WAITING, learned | {"wake_at": now} | guard.waiting(known))
             if saved.rowcount != 1:
                 raise _ClaimLost
-            saved = c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))
-            if saved.rowcount != 1:
-                raise _ClaimLost
+            # Meanwhile the lease may have been renewed, or a waiver may have ended.
+            key = guard.claim(step) | {"known_version": known.version}
+            if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:
+                raise _StepChanged
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
             replace_deletes(c, after, result, found.has_deletes)
             mark_undone(c, yielded)

@@ -66,9 +66,16 @@ MUTATIONS = (
     Mutation(
         "A result is saved without comparing the fencing token",
         STEPS,
-        "saved = c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))",
-        "saved = c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**_result_values(after)))",
+        "if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:",
+        "if c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**_result_values(after))).rowcount != 1:",
         tests("store/steps store/guard"),
+    ),
+    Mutation(
+        "A result is saved although its step was written since it was read",
+        STEPS,
+        "if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:",
+        "if c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step)).rowcount != 1:",
+        tests("functional/test_store/test_steps"),
     ),
     Mutation(
         "A lease is renewed without comparing the fencing token",

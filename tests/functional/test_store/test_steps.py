@@ -8,12 +8,13 @@ import threading
 
 import pytest
 
-from cleanup_orchestrator.core import results
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core import actions, results
+from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.proposals import AbandonLeftovers, Requester
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.store import Store, guard
 from cleanup_orchestrator.store import steps as steps_module
 from tests.functional.test_store.test_leftovers import surveying, sweeping
 from tests.functional.test_store.test_statistics import made, step, waiting
@@ -249,6 +250,68 @@ def test_a_waiver_that_comes_while_a_step_runs_lets_it_end_and_takes_no_result(s
     surveying(store, record, zone)
     [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
     assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, StepState.IDLE, 0)
+
+
+@pytest.fixture
+def between(store, monkeypatch):
+    """Make a call once a result's transaction has read its step, and before it writes."""
+    if store.database.engine.dialect.name == "sqlite":
+        pytest.skip("a transaction is alone")
+    claimed, calls = guard.claimed, []
+
+    def read(connection, step):
+        found = claimed(connection, step)
+        while calls:
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                assert pool.submit(calls.pop()).result(60)
+        return found
+
+    monkeypatch.setattr(guard, "claimed", read)
+    return calls.append
+
+
+def test_a_result_counts_for_a_waiver_that_ends_while_it_is_saved(store, between):
+    """The step had no outcome and no waiver in the present round: an inventory with leftovers counted as empty."""
+    record = create(store)
+    zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
+    seen = StepResult(Outcome.LEFTOVERS, "present", leftovers=(Leftover("z", "zone", Reason.PRESENT),), found=1)
+    surveying(store, record, zone)
+    _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
+    surveying(store, record, dataclasses.replace(zone, **WAIVED))
+    again = dispatched(store, record)
+
+    def survey():
+        return store.put_steps(store.claim(again.id, "w", 60)[1], [zone], {("R1", "dns")})
+
+    between(survey)
+    assert store.finish(held, seen)
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
+    assert (step.waived, step.state, step.outcome, step.reason) == ("", StepState.DONE, Outcome.LEFTOVERS, "present")
+
+
+def test_a_result_leaves_nothing_abandoned_if_force_is_asked_for_again_while_it_is_saved(store, between):
+    record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    surveying(store, record, Step("", "", StepKind.SWEEP, "R1", "dns", "zone"))
+    seen = StepResult(Outcome.LEFTOVERS, "in_use", leftovers=(Leftover("z", "zone", Reason.IN_USE),), found=1)
+    sweeping(store, record, seen)
+    before, steps, now = store.load(record.id)
+    [zone] = [s for s in steps if s.kind is StepKind.SWEEP]
+    applied = actions.apply(before, steps, (actions.Abandon(zone.id),), now)
+    forced = dataclasses.replace(applied.deletion, round=2, forced=Force("x", (), now, 1, 1))
+    save(store, before, forced, applied.steps, abandoned=applied.abandoned)
+    _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
+    again = {"reason": "again", "wanted": None, "types": ("dns.zone",)}
+    between(lambda: store.propose(AbandonLeftovers(by=Requester("u"), seen=store.get(record.id), **again)))
+    assert store.finish(held, seen)
+    assert [s.abandoned for s in store.steps(record.id) if s.kind is StepKind.SWEEP] == [0]
+    assert [row.leftover.abandoned for row in store.leftovers(record.id, 10)] == [False]
+
+
+def test_a_result_is_saved_while_its_lease_is_renewed(store, between):
+    record = create(store)
+    _, held = store.claim(dispatched(store, record).id, "w", 60)
+    between(lambda: store.renew(held, 60))
+    assert store.finish(held, StepResult(Outcome.CLEAR))
 
 
 def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(store):
