@@ -256,9 +256,11 @@ class Deletions(Repository):
         :raises Conflict: when workers or other deletions of the project got in between each time
         """
         seen, attempts = proposal.seen, list[Decided]()
+        limits = proposal.limits if isinstance(proposal, proposals.Retry) else UNLIMITED
         for _ in range(_TRIES):
             try:
-                return self._told(self._decide(seen.id, functools.partial(_propose, proposal), attempts))
+                decision = functools.partial(_propose, proposal)
+                return self._told(self._decide(seen.id, decision, attempts, limits=limits))
             except Conflict:
                 continue
             except sa_exc.IntegrityError:
@@ -272,9 +274,9 @@ class Deletions(Repository):
 
     @retry_transient
     def consider(self, proposal: Proposal) -> None:
-        """Check that :meth:`propose` would accept a proposal now.
+        """Check that :meth:`propose` would accept a proposal now, limits aside.
 
-        :raises NotFound, Refused, TooManyDeletions: as :meth:`propose`
+        :raises NotFound, Refused: as :meth:`propose`
         """
         with self._database.read() as c:
             deletion, now = queries.get_deletion_now(c, proposal.seen.id)
@@ -282,12 +284,19 @@ class Deletions(Repository):
 
     @retry_transient
     def _decide(
-        self, deletion_id: str, decision: _LockedDecision, attempts: list[Decided], places: int | None = None
+        self,
+        deletion_id: str,
+        decision: _LockedDecision,
+        attempts: list[Decided],
+        places: int | None = None,
+        limits: RequestLimits = UNLIMITED,
     ) -> Decided | None:
         """Decide on a locked deletion, and save the decision.
 
         :param attempts: receives the decision of each attempt. If the reply to a commit is lost, the next attempt finds
             the decision in the journal, unless it has no line there
+        :param limits: those that the requester is under, if the deletion becomes live
+        :raises TooManyDeletions: when it would become live, and a limit is reached
         """
         with self._database.begin() as c:
             before, steps, now = queries.load_locked(c, deletion_id)
@@ -299,7 +308,12 @@ class Deletions(Repository):
             if applied is None:
                 return None
             begins = applied.deletion.status in LIVE and deletion.status not in LIVE
+            limited = begins and limits != UNLIMITED
+            if limited:  # as in _create_all: of two requests at the same moment, the second one counts the first one
+                in_order(c)
             ended = _end_dry_runs(c, [(applied.deletion, event) for event in applied.events[:1]]) if begins else []
+            if limited:
+                check_requests(c, deletion, limits)
             saved = _write_deletion(c, applied.deletion)
             queries.write_steps(c, {step.id: step for step in steps}, applied.steps)
             liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
@@ -334,15 +348,11 @@ class Deletions(Repository):
 def _propose(
     proposal: Proposal, c: Connection, deletion: DeletionView, steps: tuple[Step, ...], now: datetime.datetime
 ) -> Applied | None:
-    """Apply a proposal, and check the limits of the requester if the deletion becomes live again.
+    """Apply a proposal.
 
     :raises Refused: when the deletion does not allow it
-    :raises TooManyDeletions: when a limit is reached
     """
-    applied = proposals.apply(proposal, deletion, steps, now, requests(c, deletion))
-    if isinstance(proposal, proposals.Retry) and deletion.status not in LIVE:
-        check_requests(c, deletion, proposal.limits)
-    return applied
+    return proposals.apply(proposal, deletion, steps, now, requests(c, deletion))
 
 
 def _case(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> DeletionCase:

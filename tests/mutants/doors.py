@@ -295,9 +295,16 @@ MUTATIONS = (
     Mutation(
         "A retry is not limited",
         "cleanup_orchestrator/store/deletions.py",
-        "        check_requests(c, deletion, proposal.limits)\n",
-        "        pass\n",
+        "                check_requests(c, deletion, limits)\n",
+        "                pass\n",
         tests("functional/test_api/test_limits"),
+    ),
+    Mutation(
+        "Retries at the same moment do not count each other",
+        "cleanup_orchestrator/store/deletions.py",
+        "the second one counts the first one\n                in_order(c)\n",
+        "the second one counts the first one\n                pass\n",
+        tests("functional/test_store/test_at_once"),
     ),
     Mutation(
         "A retry counts for the limits of a day",

@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import datetime
 import threading
 
@@ -12,9 +13,11 @@ from cleanup_orchestrator.core.condition_types import Condition, ConditionType
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.proposals import Approve, Refused, Requester, Retry, Stop
-from cleanup_orchestrator.store import Conflict, deletions, tables
+from cleanup_orchestrator.core.request_limits import RequestLimits
+from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.store import Conflict, TooManyDeletions, deletions, tables
 from tests.support import orphaned
-from tests.support.stores import create
+from tests.support.stores import change, create
 from tests.unit.world import T0
 
 ASKS = (Condition(ConditionType.APPROVAL, True, "too_many_resources", "x", T0),)
@@ -28,7 +31,7 @@ def at_once(*calls):
         barrier.wait()
         try:
             return call()
-        except (Refused, Conflict) as error:
+        except (Refused, Conflict, TooManyDeletions) as error:
             return error
 
     with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
@@ -50,6 +53,39 @@ def test_users_at_once_each_take_effect_once_or_are_refused(store, turn):
     assert saved.status is Status.CANCELLING, "the cancel is never refused"
     assert len(saved.approvals) == lines.count("deletion.approved")
     assert len({a.user_id for a in saved.approvals}) == len(saved.approvals)
+
+
+LIMITS = RequestLimits(live_per_requester=1)
+
+
+def failed(store, **values):
+    """Record a deletion that failed."""
+    record = create(store, user_id="u", **values)
+    return change(store, record.id, lambda d: move(d, Status.FAILED, By.ENGINE, store.now(), "x"))
+
+
+def test_retries_at_once_keep_the_limit_of_their_requester(store, monkeypatch):
+    """Each counted before the other one was saved."""
+    records, check = [failed(store, project_id=f"p{n}") for n in range(2)], deletions.check_requests
+    counted = threading.Barrier(2)
+
+    def slow(*arguments):
+        check(*arguments)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            counted.wait(1)
+
+    monkeypatch.setattr(deletions, "check_requests", slow)
+    asked = [Retry(by=Requester("u"), seen=record, limits=LIMITS) for record in records]
+    answers = at_once(*(lambda proposal=proposal: store.propose(proposal) for proposal in asked))
+    assert [isinstance(answer, TooManyDeletions) for answer in answers].count(True) == 1
+    assert sorted(store.get(record.id).status for record in records) == [Status.ACCEPTED, Status.FAILED]
+
+
+def test_a_dry_run_that_ends_for_a_retry_does_not_count_for_its_limit(store):
+    """Nor does one that ends for a new request."""
+    record, dry_run = failed(store), create(store, user_id="u", dry_run=True)
+    assert store.propose(Retry(by=Requester("u"), seen=record, limits=LIMITS))
+    assert store.get(dry_run.id).status is Status.CANCELLED
 
 
 def test_an_approval_that_is_sent_twice_is_recorded_once(store):
