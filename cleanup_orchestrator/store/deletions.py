@@ -153,12 +153,13 @@ class Deletions(Repository):
                 for deletion, event in again:
                     _request_again(c, deletion.id, event)
         except (sa_exc.IntegrityError, TooManyDeletions) as error:
-            with contextlib.suppress(NotFound):
-                if wanted:  # an earlier attempt was committed, its answer was lost, and the new deletions count
-                    return tuple(self.get(each.id) for each, _event in wanted), []
-            for deletion, _event in wanted if isinstance(error, sa_exc.IntegrityError) else ():
-                if existing := self.live(deletion.project_id):
-                    raise AlreadyUnderWay(existing) from None
+            if wanted:
+                with contextlib.suppress(NotFound):  # an earlier attempt was committed, and its answer was lost
+                    return tuple(self.get(deletion.id) for deletion, _event in wanted), []
+            if isinstance(error, sa_exc.IntegrityError):
+                for deletion, _event in wanted:
+                    if existing := self.live(deletion.project_id):
+                        raise AlreadyUnderWay(existing) from None
             raise
         return tuple(made), ended
 

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-import tenacity
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force, orphan_scan, storable
@@ -194,25 +193,30 @@ class Steps(Repository):
 
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
         """
-        try:
-            if step.kind in SCANS:
-                self._finish_scan(step, result)
-                return True
-            liens = self._finish(step, result, events, tuple(yielded))
-        except _ClaimLost:
-            return False
+        undone = tuple(yielded)
+        while True:
+            try:
+                if step.kind in SCANS:
+                    self._finish_scan(step, result)
+                    return True
+                liens = self._finish(step, result, events, undone)
+                break
+            except _StepChanged:
+                continue
+            except _ClaimLost:
+                return False
         for lien in liens:
             self._database.listeners.lien_changed(lien)
         return True
 
     @retry_transient
-    @tenacity.retry(retry=tenacity.retry_if_exception_type(_StepChanged))
     def _finish(
         self, step: Step, result: StepResult, events: Sequence[Event], yielded: Sequence[Change]
     ) -> Sequence[Lien]:
         """Save a result; return the liens that changed with it.
 
         :raises _ClaimLost: the claim no longer holds; the transaction is rolled back
+        :raises _StepChanged: the step was written since it was read; the transaction is rolled back
         """
         with self._database.begin() as c:
             if (found := guard.claimed(c, step)) is None:
