@@ -391,6 +391,8 @@ def _cancelling(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
     said = _STOPPED.get(d.reason, "")
     text = said + d.message.removeprefix(d.reason) if said and d.message.startswith(d.reason) else d.message
+    if d.project_gone_at and not d.profile.adopted:
+        text += "; Keystone no longer knows the project"
     return plan.end(Status.CANCELLED, StatusReason.CANCELLED, text)
 
 

@@ -26,7 +26,7 @@ from cleanup_orchestrator.core.deletion import (
 )
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
-from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.times import utc
 
 #: Says that the deletion is no longer as the policy was checked for it, or that others write it all the time.
@@ -139,7 +139,7 @@ def apply(
         case Retry():
             return _retry(proposal, deletion, now)
         case Stop():
-            return _stop(proposal, deletion, now, requests)
+            return _stop(proposal, deletion, steps, now, requests)
         case AbandonLeftovers():
             return _abandon_leftovers(proposal, deletion, steps, now)
         case OverruleUses():
@@ -216,7 +216,7 @@ def _try_now(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | 
 
 
 # -- stop
-def _stop(proposal: Stop, d: Deletion, now: datetime.datetime, requests: Requests) -> Applied:
+def _stop(proposal: Stop, d: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests) -> Applied:
     if d.status in transitions.LIVE and requests.of_admin and not proposal.by.is_admin:
         text = (
             f"an admin has requested, retried or forced deletion {d.id} of project {d.project_id}, or one above "
@@ -225,11 +225,25 @@ def _stop(proposal: Stop, d: Deletion, now: datetime.datetime, requests: Request
         raise Refused("forbidden", text)
     restore, verb = proposal.restore, "restoring" if proposal.restore else "cancelling"
     applied = _moved(proposal, d, Status.CANCELLING, verb, now)
+    if applied is not None and _is_being_removed(steps, now):
+        raise Refused(proposal.refusal, _REMOVED, status_now=str(d.status))
     if applied is None or (restore and not transitions.restorable(d)):
         passed = utc(d.point_of_no_return_at) if d.point_of_no_return_at else None
         facts = {"point_of_no_return_at": passed} if restore else {}
         raise Refused(proposal.refusal, _why_not_stopped(d), **facts, status_now=str(d.status))
     return applied
+
+
+_REMOVED = "the project is being removed: the deletion can no longer be stopped"
+
+
+def _is_being_removed(steps: Sequence[Step], now: datetime.datetime) -> bool:
+    """Whether a worker may be sending the delete of the project.
+
+    It may be, though the round is no longer one that removes: what voids the lock does not wait for it.
+    """
+    removes = (s for s in steps if s.kind is StepKind.REMOVE and s.state is StepState.RUNNING)
+    return any(s.lease_until is not None and s.lease_until > now for s in removes)
 
 
 def is_stopped(d: Deletion, restore: bool) -> bool:
@@ -249,7 +263,7 @@ def _why_not_stopped(d: Deletion) -> str:
     if d.status is Status.CANCELLING:
         return "the deletion is being cancelled already"
     if d.purpose is RoundPurpose.PROJECT_SETTINGS:
-        return "the project is being removed: the deletion can no longer be stopped"
+        return _REMOVED
     return f"the deletion has ended ({d.status}): there is nothing to cancel"
 
 

@@ -397,9 +397,10 @@ def undo(
         return remove_janitor(projects, project_id, change)
     if change.type == JANITOR_LENT:
         return "the token of the janitor ends with its user"
-    if change.type == PROJECT_DELETE_SENT:
-        return NO_EFFECT
     try:
+        if change.type == PROJECT_DELETE_SENT:
+            projects.get_uncached(project_id)
+            return NO_EFFECT
         if change.type == RESOURCE_STOPPED and start is not None:
             projects.get_uncached(project_id)
             return start(change)

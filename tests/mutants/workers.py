@@ -19,6 +19,34 @@ ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 
 MUTATIONS = (
     Mutation(
+        "A deletion is stopped while the delete of its project may be under way",
+        "cleanup_orchestrator/core/proposals.py",
+        "    if applied is not None and _is_being_removed(steps, now):\n",
+        "    if False:\n",
+        tests("core/proposals"),
+    ),
+    Mutation(
+        "A remove step whose worker is gone keeps a deletion from being stopped",
+        "cleanup_orchestrator/core/proposals.py",
+        "return any(s.lease_until is not None and s.lease_until > now for s in removes)",
+        "return any(removes)",
+        tests("core/proposals"),
+    ),
+    Mutation(
+        "A stopped deletion does not tell that its delete of the project took effect",
+        "cleanup_orchestrator/worker/steps/release.py",
+        "                gone = self.context.gone_facts()\n",
+        "                pass\n",
+        tests("worker/release"),
+    ),
+    Mutation(
+        "A cancelled deletion does not say that the project is gone",
+        "cleanup_orchestrator/core/decide.py",
+        "    if d.project_gone_at and not d.profile.adopted:\n        text",
+        "    if False:\n        text",
+        tests("core/messages"),
+    ),
+    Mutation(
         "A dry run may write if the holds let it",
         GUARD,
         "    if deletion.dry_run:\n",

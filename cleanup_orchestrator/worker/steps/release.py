@@ -6,7 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.core.findings import Finding
 from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -25,16 +26,19 @@ class Release(DeletionRunner):
 
         Services accept a token until their caches expire, also after its role was taken back. So the token is dropped.
         """
+        removed = any(c.type == drain.PROJECT_DELETE_SENT for c in self.context.store.changes(self.deletion.id))
+        projects = self.context.projects(writing=True)
         try:
-            count = undo_all(
-                self.context,
-                self.context.projects(writing=True),
-                self._start,
-                functools.partial(release_service, self.context),
-            )
+            count = undo_all(self.context, projects, self._start, functools.partial(release_service, self.context))
         finally:
             self.context.clouds.forget_project(self.deletion.project_id)
-        return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
+        gone: tuple[Finding, ...] = ()
+        if removed:  # its delete was under way when the deletion was stopped
+            try:
+                projects.get_uncached(self.deletion.project_id)
+            except ProjectNotFound:
+                gone = self.context.gone_facts()
+        return StepResult(Outcome.CLEAR, message=f"{count} changes undone", learned=gone)
 
     def _start(self, change: Change) -> str:
         """Start a resource stopped for the recovery window; see ``stopping.start``."""

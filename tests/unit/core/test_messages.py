@@ -164,6 +164,14 @@ def test_what_was_cancelled_says_so_and_is_not_locked(reason, said):
     assert not [c for c in d.conditions if c.status]
 
 
+def test_what_was_cancelled_says_that_the_project_is_gone():
+    world = World(deletion(project_gone_at=T0), sweep_step("network.port"))
+    world.user(S.CANCELLING)
+    world.deletion = dataclasses.replace(world.deletion, reason="cancelling", message="cancelling by alice")
+    assert world.run() is S.CANCELLED
+    assert world.deletion.message == "cancelled by alice; Keystone no longer knows the project"
+
+
 def test_what_is_deleted_keeps_when_it_was_locked():
     world = World(deletion(), sweep_step("network.port"))
     assert world.run() is S.DELETED

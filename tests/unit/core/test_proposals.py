@@ -12,7 +12,7 @@ from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Origin, S
 from cleanup_orchestrator.core.deletion import RoundPurpose as Purpose
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, OverruleUses, Refused, Requester, Retry, Stop
-from cleanup_orchestrator.core.step import StepState
+from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import HURRY_INTERVAL
 from tests.support.cases import each_case
 from tests.unit.world import T0, deletion, sweep_step
@@ -23,6 +23,7 @@ NOW = T0 + datetime.timedelta(hours=1)
 USER = Requester("u", "Ursula", "req-1")
 ADMIN = dataclasses.replace(USER, is_admin=True)
 PORTS = sweep_step("network.port", state=StepState.DONE, round=1, remaining=3, deleted=2, digest="x")
+REMOVE = Step("r", "d", StepKind.REMOVE, round=3)
 ABANDONED = dataclasses.replace(PORTS, id="old", abandoned=1, unseen=True, forcing=True)
 MANY, OFTEN = (
     {"conditions": (Condition("approval", True, reason, "", T0),)}
@@ -42,9 +43,9 @@ def answered(proposal, requests=NONE, steps=(PORTS,), **values):
     return proposals.apply(made, record, steps, NOW, requests)
 
 
-def refused(proposal, requests=NONE, **values):
+def refused(proposal, requests=NONE, steps=(PORTS,), **values):
     with pytest.raises(Refused) as caught:
-        answered(proposal, requests, **values)
+        answered(proposal, requests, steps, **values)
     return caught.value
 
 
@@ -117,6 +118,25 @@ def test_a_refusal_has_a_code_and_a_reason(proposal, values, code, words):
     assert found.code == code and words in found.text
     if code.startswith("not_"):
         assert found.facts["status_now"] == str(deletion(**values).status)
+
+
+@each_case("restore,code", [(False, "not_cancellable"), (True, "not_restorable")])
+def test_no_stop_while_the_delete_of_the_project_may_be_sent(restore, code):
+    """What voids the lock makes the round another one, and does not wait for the worker that removes the project."""
+    record = {"status": S.VERIFYING, "purpose": Purpose.NONE, "round": 4}
+    lease = NOW + datetime.timedelta(seconds=30)
+    removing = dataclasses.replace(REMOVE, state=StepState.RUNNING, lease_until=lease)
+    found = refused(stop(ADMIN, restore), steps=(PORTS, removing), **record)
+    assert (found.code, found.facts) == (code, {"status_now": "verifying"})
+    assert "the project is being removed" in found.text
+    for other in (
+        {"lease_until": NOW},  # its worker is gone
+        {"state": StepState.DISPATCHED},  # a claim is refused once the deletion is stopped
+        {"state": StepState.DONE},
+        {"kind": StepKind.CLOSE},
+    ):
+        steps = (dataclasses.replace(removing, **other),)
+        assert answered(stop(ADMIN), steps=steps, **record).deletion.status is S.CANCELLING
 
 
 def test_each_code_is_one_of_the_api():

@@ -137,3 +137,21 @@ def test_with_the_roles_the_token_of_the_project_is_dropped(store, step, broken)
         Release(context).run()
     assert dropped == [context.deletion.project_id]
     assert ("ungrant", "me", "admin") in keystone.did
+
+
+SENT = Change("c", "d", 1, drain.PROJECT_DELETE_SENT, {"round": 3})
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_delete_of_the_project_that_took_effect_is_told(known):
+    """A user stopped the deletion while the delete was under way."""
+    keystone, gone, undone = WithJanitor(known=known), ("the project is gone",), []
+    store = types.SimpleNamespace(
+        changes=lambda _: (SENT,), undone=lambda _step, _change, event: undone.append(event.message) or True
+    )
+    context = undoing(store, types.SimpleNamespace(owner_id="d", name="release"))
+    context.clouds = types.SimpleNamespace(forget_project=lambda _: None)
+    context.projects, context.gone_facts = lambda writing: keystone, lambda: gone
+    assert Release(context).run().learned == (() if known else gone)
+    assert (undone == [drain.NO_EFFECT]) is known
+    assert known or "is gone" in undone[0]
