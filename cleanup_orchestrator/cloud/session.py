@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ka_exceptions
@@ -202,7 +202,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         """Send one request; keystoneauth calls this again for each redirect.
 
         :raises BadAnswer: a token would be sent outside of the catalog, or a write would follow a redirect, or the path
-            has a part that leads out of it
+            has a part that leads out of it, or a redirect of a read has no end, or drops its query
         """
         if any(name in kwargs["headers"] for name in _TOKENS):
             self._expect_trusted(url)
@@ -211,7 +211,11 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         if LITERAL_PATH not in kwargs["headers"] and {".", ".."} & set(unquote(urlsplit(url).path).split("/")):
             raise BadAnswer(f"{method} {url} is not sent: its path has a '.' or '..', which a service may have made up")
         if method.upper() in SAFE_METHODS:
-            return super()._send_request(url, method, redirect, *args, **kwargs)
+            response = super()._send_request(url, method, redirect, *args, **kwargs)
+            if redirect is not False and response.status_code in _REDIRECTS:  # openstacksdk would believe its body
+                raise BadAnswer(f"{method} {url} was answered with a redirect ({response.status_code}) without an end")
+            _expect_query_kept(method, response)
+            return response
         response = super()._send_request(url, method, False, *args, **kwargs)
         if response.status_code in _REDIRECTS:
             place = origin(urljoin(url, response.headers.get("Location", "")))
@@ -319,6 +323,27 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
             return None
         wait = pause if asked is None else asked
         return wait if wait <= PATIENCE else None
+
+
+def _expect_query_kept(method: str, response: Any) -> None:
+    """Check that the redirects of a read kept its query.
+
+    keystoneauth sends the address of a redirect as it is. Without ``all_tenants`` or a filter, the answer is a list of
+    other resources: that of the orchestrator's own project, for example, which looks like an empty project.
+
+    :raises BadAnswer: a parameter is missing, or has another value
+    """
+    for before in response.history:
+        if lost := _query(before.url) - _query(response.url):
+            raise BadAnswer(
+                f"{method} {before.url} was answered with a redirect ({before.status_code}) that drops "
+                f"{', '.join(sorted({name for name, _ in lost}))} from its query: the answer is about something else; "
+                "correct the service's endpoint in the catalog, or the proxy in front of it"
+            )
+
+
+def _query(url: str) -> set[tuple[str, str]]:
+    return set(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
 def _is_login(error: ka_exceptions.HttpError) -> bool:

@@ -146,6 +146,29 @@ def test_a_read_is_redirected_within_the_catalog(cloud):
     assert [path for _, path, _ in cloud.seen[-2:]] == ["/network/x", "/network/y"]
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("query", ["", "?project_id=them", "?project_id="])
+def test_a_list_that_a_redirect_takes_the_query_from_is_not_believed(cloud, status, query):
+    """Without all_tenants, Nova lists the orchestrator's own project: the project would look empty."""
+    cloud.answers["GET /network/v2.0/networks"] = (status, {"Location": f"{cloud.url}/network/moved{query}"}, {})
+    with pytest.raises(BadAnswer, match="drops project_id from its query"):
+        list(network_of(cloud).networks(project_id="us"))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 305, 307, 308])
+def test_a_redirect_without_an_address_is_no_empty_list(cloud, status):
+    cloud.answers["GET /network/v2.0/networks"] = (status, {}, {"networks": []})
+    with pytest.raises(BadAnswer, match="without an end"):
+        list(network_of(cloud).networks(project_id="us"))
+
+
+def test_a_list_that_is_redirected_with_its_query_is_read(cloud):
+    moved = f"{cloud.url}/network/moved?project_id=us&a=&more=1"
+    cloud.answers["GET /network/x"] = (302, {"Location": moved}, {})
+    assert session(cloud).get(f"{cloud.url}/network/x?a=&project_id=us").status_code == 200
+    assert cloud.seen[-1][1] == "/network/moved?project_id=us&a=&more=1"
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("status", [301, 302, 303, 305, 307, 308])
 def test_a_write_follows_no_redirect_not_even_within_the_catalog(cloud, method, status):
