@@ -67,9 +67,12 @@ class Listing:
         :raises BadAnswer: the answer is no list, has no end, or has a resource with two owners
         """
         context, exclusions, type_, most = self.context, self.exclusions, self.context.type, self.context.most_listed
-        seen: dict[str, bool] = {}  # by id: whether it is another project's
+        seen: dict[str, bool | None] = {}  # by id: whether it is another project's; none: its owner is not clear
         repeated = 0
         pending: list[Item] = []  # no filter excludes them
+
+        def is_others(resource: Resource) -> bool | None:
+            return exclusions.others(resource) or (False if resource.owner == context.project.id else None)
 
         def begun_again() -> None:
             nonlocal repeated
@@ -85,10 +88,10 @@ class Listing:
                 repeated += 1
                 if repeated > MAX_REPEATED + len(seen):
                     raise BadAnswer(f"the list of {type_.name} has no end: it returns the same rows again and again")
-                if seen[resource.id] is not exclusions.others(resource):
+                if seen[resource.id] is not is_others(resource):
                     raise BadAnswer(f"the list of {type_.name} has {resource.id} twice, and with two owners")
                 continue
-            others = exclusions.others(resource)
+            others = is_others(resource)
             if len(seen) < most:
                 seen[resource.id] = others
             lost_owner = resource.owner is None and (resource.id in self.known or resource.id in self.announced)

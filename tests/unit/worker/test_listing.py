@@ -93,7 +93,10 @@ def test_the_guard_of_an_inventory_refuses_writes():
         read_only("DELETE", "http://x")
 
 
-@pytest.mark.parametrize("owners", [("us", "them"), ("them", "us")])
+@pytest.mark.parametrize(
+    "owners",
+    [("us", "them"), ("them", "us"), ("us", None), (None, "us"), ("us", "U-S"), ("U-S", "us"), ("them", None)],
+)
 def test_a_list_with_two_owners_of_one_resource_is_unknown(owners):
     """It would be empty, or its resource would be deleted, by whichever row came first."""
     shelf = Shelf()
