@@ -478,6 +478,8 @@ def delete_one(
             what = "be shown" if called is type_.show else "be deleted"
             text = f"its service lists it, but answers {failure.status} when it is to {what}: {failure.message}"
             return Missing(Reason.REFUSED, text, remedy=UNKNOWN_TO_SERVICE)
+        if called is type_.show:  # no delete was tried, so that nothing refused one
+            return Verdict(failure.reason, f"it could not be read right before its delete: {failure.message}")
         return _explain(context, resource, failure)
     return None
 

@@ -32,6 +32,18 @@ def test_a_failing_explanation_hides_nothing():
     assert run(shelf.type(explain=explain)).leftovers[0].reason is Reason.IN_USE
 
 
+def test_a_resource_that_cannot_be_read_was_not_refused_its_delete():
+    """What an explanation would name refused nothing: the way out is that its service shows the resource again."""
+    shelf = Shelf(row("1"))
+
+    def broken(*_):
+        raise HttpError(500)
+
+    result = run(shelf.type(show=broken, explain=lambda *_: Verdict(Reason.IN_USE, "it is used by the project's port")))
+    assert (shelf.deletes, result.reason) == ([], Reason.ERROR)
+    assert result.message == "it could not be read right before its delete: HTTP 500"
+
+
 def test_prepare_runs_before_the_delete_and_its_refusal_stops_it():
     shelf, order = Shelf(row("1")), []
 
