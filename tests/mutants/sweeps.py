@@ -378,9 +378,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A list without an end is read for ever",
-        LISTING,
-        "        if number >= MAX_ROWS:\n",
-        "        if False:\n",
+        CALLS,
+        "                if number > MAX_ROWS:\n",
+        "                if False:\n",
         tests("worker/long_lists"),
     ),
     Mutation(

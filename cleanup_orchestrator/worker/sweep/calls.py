@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
+#: Rows of one list, of any owner, after which it counts as endless.
+MAX_ROWS = 10_000_000
+
 #: How often one list is read from its beginning, if a page after the first row is refused.
 ATTEMPTS = 3
 
@@ -33,7 +36,7 @@ def list_resources(type_: ResourceType, connection: Connection, project: Project
 
     Yields nothing if the service reports that it does not have this type.
 
-    :raises Exception: the list call fails, or its answer is malformed
+    :raises Exception: the list call fails, or its answer is malformed, or has no end
     """
     if is_available(type_, connection, project):
         yield from list_available(type_, connection, project)
@@ -50,15 +53,18 @@ def list_available(
 
     :param again: called when the list is read again
     :raises ListChanged: it had to be read again too often
+    :raises BadAnswer: it has no end
     """
-    message = ""
+    message, number = "", 0
     for attempt in range(ATTEMPTS):
         if attempt:
             again()
         begun = False
         try:
             for row in _rows(type_, connection, project):
-                begun = True
+                begun, number = True, number + 1
+                if number > MAX_ROWS:
+                    raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MAX_ROWS} rows")
                 yield type_.resource(row, project)
             return
         except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg, types
@@ -178,7 +178,7 @@ def protected_by(context: SweepContext) -> Forbids:
             by_part[""] = f"keep marks on its {one.name} cannot be read with the same token"
             continue
         found = list_resources(one.type, context.connection, one.project)  # of any owner
-        marked = [(resource, why) for resource in found if (why := marks.why(one.type, resource.data))]
+        marked = ((resource, why) for resource in found if (why := marks.why(one.type, resource.data)))
         if one.whole:
             wholes.append((one.attribute, {r.id: f"its {one.name} {r.id} is kept: {why}" for r, why in marked}))
             continue
@@ -248,11 +248,11 @@ def _by_parts(
     return found
 
 
-def _own_parts(related: RelatedType, connection: Connection) -> list[Resource]:
-    """Return the project's resources of a related type, without those that would not be deleted."""
+def _own_parts(related: RelatedType, connection: Connection) -> Iterator[Resource]:
+    """Yield the project's resources of a related type, without those that would not be deleted."""
     type_, project = related.type, related.project
     own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
-    return [resource for resource in own if not any(rule(resource, project) for rule in type_.keep)]
+    return (resource for resource in own if not any(rule(resource, project) for rule in type_.keep))
 
 
 def whole_id(part: Resource, attribute: str) -> str:

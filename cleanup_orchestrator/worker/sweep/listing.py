@@ -20,9 +20,6 @@ from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.item import Item, State, remedy_of
 
-#: Rows of one listing, of any owner, after which it counts as endless.
-MAX_ROWS = 10_000_000
-
 #: Repeated rows that are always accepted: pages shift while the list changes.
 MAX_REPEATED = 1000
 
@@ -81,9 +78,7 @@ class Listing:
         if not is_available(type_, context.connection, context.project):
             self.absent = True
             return
-        for number, resource in enumerate(list_available(type_, context.connection, context.project, begun_again)):
-            if number >= MAX_ROWS:
-                raise BadAnswer(f"the list of {type_.name} has no end: it has more than {MAX_ROWS} rows")
+        for resource in list_available(type_, context.connection, context.project, begun_again):
             if resource.id in seen:  # a page repeated while the list was changing
                 repeated += 1
                 if repeated > MAX_REPEATED + len(seen):

@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
+from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
 from tests.unit.answers import project
 
@@ -590,6 +591,16 @@ def peak(call, **values):
         return result, (tracemalloc.get_traced_memory()[1] - before) / NUMBER
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("call", [sweeps.inventory, sweeps.delete], ids=["inventory", "delete"])
+def test_a_long_list_of_parts_takes_little_memory(call, monkeypatch):
+    monkeypatch.setattr(deleting, "MAX_DELETED", 10)
+    part = ResourceType(name="part", list=rows, delete=lambda *_: None, fresh="a test", tags="more")
+    parts = RelatedType("part", part, project(), whole=False, attribute="of", planned=set())
+    result, taken = peak(call, related=[parts], planned=set())
+    assert (result.outcome, len(result.leftovers)) == (Outcome.LEFTOVERS, NUMBER)
+    assert taken < 2 * LIMIT, "a row has four thousand bytes"
 
 
 @pytest.mark.parametrize("call", [sweeps.inventory, sweeps.delete], ids=["inventory", "delete"])

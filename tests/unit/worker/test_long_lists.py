@@ -8,7 +8,9 @@ import pytest
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.worker.sweep import calls
 from cleanup_orchestrator.worker.sweep import listing as sweep_listing
+from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
 from tests.unit.worker.test_deleting import US, Shelf, row, run
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
@@ -138,14 +140,18 @@ def test_what_is_protected_is_named_up_to_the_limit():
 
 
 def test_a_list_of_others_without_an_end_is_no_list(monkeypatch):
-    monkeypatch.setattr(sweep_listing, "MAX_ROWS", 1000)
+    monkeypatch.setattr(calls, "MAX_ROWS", 1000)
 
     def listing(_connection, _project):
         for number in range(2000):  # more than a test needs
             yield row(str(number), owner="them")
 
-    found = sweeps.inventory(Shelf().type(list=listing), None, US, most_listed=MOST)
+    endless = Shelf().type(list=listing)
+    found = sweeps.inventory(endless, None, US, most_listed=MOST)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+    part = RelatedType("part", endless, US, whole=False, attribute="whole_id")
+    found = sweeps.inventory(shelf_of(1).type(), None, US, related=[part], planned={"0000"})
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER), "the list of a related type"
 
 
 def test_the_same_rows_for_ever_are_no_list(monkeypatch):

@@ -28,7 +28,7 @@ from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker import guard, task, watchdog, worker
 from cleanup_orchestrator.worker.context import WorkerContext
-from cleanup_orchestrator.worker.sweep import deleting, listing
+from cleanup_orchestrator.worker.sweep import calls, deleting
 from cleanup_orchestrator.worker.worker import Worker
 from tests.support import orphaned, scheduler, sqlite_stores, timing
 from tests.support.stores import save
@@ -588,7 +588,7 @@ NONSENSE = {
 @pytest.mark.parametrize("purpose", [RoundPurpose.INVENTORY, RoundPurpose.DELETE])
 @pytest.mark.parametrize("answer", NONSENSE)
 def test_what_is_no_listing_is_unknown_and_never_empty(site, answer, purpose, monkeypatch):
-    monkeypatch.setattr(listing, "MAX_ROWS", 20_000)  # ten million take half a minute
+    monkeypatch.setattr(calls, "MAX_ROWS", 20_000)  # ten million take half a minute
     value, deleted = NONSENSE[answer], []
     site.set(most_listed=5000, step_timeout=60.0)
     site.with_hooks(list=value if callable(value) else lambda *_: value, delete=lambda *_: deleted.append(1))
