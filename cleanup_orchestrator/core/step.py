@@ -228,7 +228,8 @@ class StepResult:
     digest: str = ""  #: see ``StepView.digest``
     absent: bool = False  #: see ``StepView.absent``
     remedy: str = ""  #: see ``StepView.remedy``
-    deletes: tuple[DeleteRecord, ...] | None = None  #: of all leftovers; ``None``: those on record still hold
+    #: Of all leftovers, or after a list that failed all that is known; ``None``: those on record still hold.
+    deletes: tuple[DeleteRecord, ...] | None = None
     more: bool = False  #: the list was not read to its end: there is more than it has
     #: Resources that are named although they are no leftovers: kept ones, for a plan, and informational ones.
     kept_resources: tuple[Leftover, ...] = ()

@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from tests.emulated.orchestrator import Orchestrator
 from tests.functional.test_force import force
@@ -141,3 +141,38 @@ def test_a_list_that_is_not_found_once_asks_for_nobody(emulated, tmp_path):
         events = [row.event for row in orchestrator.store.events(deletion_id, 1000)]
         assert [e.message for e in events if e.type == "condition.blocked"] == []
         assert [e.data["reason"] for e in events if e.type == "sweep.unknown"] == [Reason.ERROR]
+
+
+class Ownerless(Images):
+    """Images that lose their owner in their delete, in a list of all images; the list after it may fail once."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.failures = iter([fails])
+
+    def list(self, connection, project):
+        if self.asked and next(self.failures, False):
+            raise TimeoutError("no answer")
+        for image in with_type(IMAGE).find("image", "image").list(connection, project):
+            yield {**image, "owner": None if image["id"] in self.asked else image["owner"]}
+
+
+@pytest.mark.parametrize(("mode", "fails"), [(Mode.CASCADE, True), (Mode.EMPTY, False), (Mode.EMPTY, True)])
+def test_what_lost_its_owner_in_its_delete_is_left(emulated, tmp_path, mode, fails):
+    """Neither a list that failed after the delete nor an inventory forgets that it was the project's."""
+    images = Ownerless(fails)
+    changes = {"list": images.list, "delete": images.delete, "show": None, "fresh": "a test", "unfiltered": "a test"}
+    with running(emulated, tmp_path, **changes, used_by=(), protect=()) as orchestrator:
+        deletion_id = orchestrator.request(emulated.projects[PROJECT], mode)
+
+        def ended():
+            return orchestrator.store.get(deletion_id).status in (Status.LEFTOVERS, Status.EMPTIED, Status.DELETED)
+
+        def left():
+            found = rows(orchestrator, deletion_id)
+            return len(found) == 2 and all(one.reason is Reason.OWNER_UNKNOWN for one in found)
+
+        wait("they are left", lambda: left() or ended(), 120)
+        if mode is Mode.EMPTY:
+            wait("the attempt ends", ended, 120)
+        assert left()

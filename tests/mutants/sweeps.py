@@ -65,9 +65,23 @@ MUTATIONS = (
     Mutation(
         "The first of two rows says whose a resource is",
         "cleanup_orchestrator/worker/sweep/listing.py",
-        "                if seen[resource.id] is not exclusions.others(resource):\n",
+        "                if seen[resource.id] is not is_others(resource):\n",
         "                if False:\n",
         tests("worker/listing"),
+    ),
+    Mutation(
+        "What lost its owner in its delete is gone after a list that failed",
+        "cleanup_orchestrator/worker/steps/sweep.py",
+        "{*accepted, *(one.id for one in tried)}",
+        "{one.id for one in tried}",
+        tests("worker/sweep"),
+    ),
+    Mutation(
+        "What lost its owner in its delete is gone in an inventory",
+        "cleanup_orchestrator/worker/steps/sweep.py",
+        "            announced=self._announced,\n",
+        "",
+        tests("worker/sweep"),
     ),
     Mutation(
         "What loses its owner in its delete is gone",
@@ -178,8 +192,8 @@ MUTATIONS = (
     Mutation(
         "What is stored under another id counts as not announced",
         STEPS_SWEEP,
-        "self._announced = storable.Ids(one.id for",
-        "self._announced = frozenset(one.id for",
+        "self._announced = storable.Ids({",
+        "self._announced = frozenset({",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -321,14 +335,14 @@ MUTATIONS = (
     Mutation(
         "A list that fails counts as empty in a delete",
         DELETING,
-        "            item.forget_row()\n    except Exception as error:\n        return unknown(error)",
-        "            item.forget_row()\n    except Exception:\n        return StepResult(Outcome.CLEAR)",
+        "            item.forget_row()\n    except Exception as error:\n        return dataclasses.replace(unknown(error)",
+        "            item.forget_row()\n    except Exception:\n        return dataclasses.replace(StepResult(Outcome.CLEAR)",
         tests("worker/selecting"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
         DELETING,
-        "return unknown(error, found=count + first.blocked)",
+        "return dataclasses.replace(unknown(error, found=count + first.blocked), deletes=accepted.known())",
         "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in items.values()))",
         tests("worker/listing"),
     ),
@@ -499,7 +513,7 @@ MUTATIONS = (
     Mutation(
         "Each try writes its intent into the journal again",
         "cleanup_orchestrator/worker/steps/sweep.py",
-        "            self._announced = storable.Ids(one.id for one in tried)\n",
+        "        self._announced = storable.Ids({*accepted, *(one.id for one in tried)})\n",
         "",
         tests("functional/test_journal"),
     ),

@@ -238,8 +238,8 @@ MUTATIONS = (
     Mutation(
         "The intent of what is stored under another id is written with each try",
         STEP_SWEEP,
-        "self._announced = storable.Ids(one.id for one in tried)",
-        "self._announced = frozenset(one.id for one in tried)",
+        "self._announced = storable.Ids({*accepted, *(one.id for one in tried)})",
+        "self._announced = frozenset({*accepted, *(one.id for one in tried)})",
         tests("worker/sweep"),
     ),
     Mutation(

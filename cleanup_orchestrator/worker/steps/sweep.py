@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
@@ -18,7 +18,7 @@ from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
+from cleanup_orchestrator.core.step import DeleteRecord, Leftover, Outcome, Step, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
@@ -119,6 +119,8 @@ class Sweep(DeletionRunner):
 
     def _list(self, sweep: SweepContext) -> StepResult:
         """List the resources and change nothing."""
+        if sweep.type.unfiltered and self.step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN):
+            self._note_tried()  # its list takes what lost its owner in its delete for nobody's
         foresees = self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf)
         found = listing.inventory(
             sweep,
@@ -126,6 +128,7 @@ class Sweep(DeletionRunner):
             # A plan says what a cascade would refuse to delete for the sake of other projects.
             find_users=functools.partial(uses.foreseen, sweep) if foresees else None,
             remark=uses.may_refuse(sweep) if self.deletion.dry_run else "",
+            announced=self._announced,
         )
         result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
         return self.with_lien(_with_doubt(sweep, result), complete=not found.more)
@@ -344,20 +347,29 @@ class Sweep(DeletionRunner):
 
     def _history(self, options: Any) -> History:
         """Return what is on record of accepted deletes; note what the attempt before this one tried, and left."""
-        step, store = self.step, self.context.store
+        step = self.step
         if step.outcome not in (Outcome.LEFTOVERS, Outcome.UNKNOWN):
             return History(now=step.started_at, patience=options.deleting_patience)
-        deleting: dict[str, bool] = {}
-        if step.outcome is Outcome.LEFTOVERS:
-            tried = self._left(options.most_listed, announced=True)
-            self._announced = storable.Ids(one.id for one in tried)
-            deleting = {one.id: True for one in tried if _is_going(one)}
-            if step.reason in _GOING:  # the delete of some may have been requested by others
-                others = self._left(MAX_RECORDS, reasons=_GOING, announced=False)
-                deleting.update((one.id, False) for one in others if _is_going(one))
-        return History(
-            store.deletes(step.id), deleting, step.finished_at, step.started_at, float(options.deleting_patience)
-        )
+        records, tried = self._note_tried()
+        deleting = {one.id: True for one in tried if _is_going(one)}
+        if step.outcome is Outcome.LEFTOVERS and step.reason in _GOING:
+            # The delete of some may have been requested by others.
+            others = self._left(MAX_RECORDS, reasons=_GOING, announced=False)
+            deleting.update((one.id, False) for one in others if _is_going(one))
+        return History(records, deleting, step.finished_at, step.started_at, float(options.deleting_patience))
+
+    def _note_tried(self) -> tuple[Mapping[str, DeleteRecord], list[Leftover]]:
+        """Note of which resources the journal has the intent; return the accepted deletes, and what was tried and left.
+
+        A list that failed leaves no leftovers on record: then the accepted deletes are all that is known.
+        """
+        step = self.step
+        records = self.context.store.deletes(step.id)
+        left = step.outcome is Outcome.LEFTOVERS
+        tried = self._left(self.worker.conf.worker.most_listed, announced=True) if left else []
+        accepted = (id_ for id_, one in records.items() if one.accepted)
+        self._announced = storable.Ids({*accepted, *(one.id for one in tried)})
+        return records, tried
 
 
 def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover, forced: bool) -> Leftover:

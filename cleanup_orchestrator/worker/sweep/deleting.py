@@ -148,7 +148,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
                 batch[place], item = item, batch[place]  # reservoir sampling: each is equally likely to be in the batch
             item.forget_row()
     except Exception as error:
-        return unknown(error)
+        return dataclasses.replace(unknown(error), deletes=accepted.known())
     if type_.delete is None:
         for item in items.values():
             item.leave(Verdict(Reason.REFUSED, "the API offers no delete for it"))
@@ -390,7 +390,7 @@ def _list_again(attempt: _Attempt, withheld: Failure | None) -> StepResult:
         if second.absent:
             raise BadAnswer("its service said that it lacks the type, after it had listed it")
     except Exception as error:
-        return unknown(error, found=count + first.blocked)
+        return dataclasses.replace(unknown(error, found=count + first.blocked), deletes=accepted.known())
     if attempt.order.cycles:
         there = with_cycle_members(context, attempt.order, there, refused)
     left = [*excluded, *there]

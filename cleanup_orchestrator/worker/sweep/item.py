@@ -226,6 +226,14 @@ class Accepted:
         hours = (self._history.now - since).total_seconds() / 3600
         return f"{hours:.0f} hours" if hours < 48 else f"{hours / 24:.0f} days"
 
+    def known(self) -> tuple[DeleteRecord, ...] | None:
+        """Return all records, for a result that does not say what is left; ``None``: there are none.
+
+        Without them, a list that fails would make the next sweep forget that deletes were accepted.
+        """
+        ids = dict.fromkeys((*self._history.records, *self._history.deleting, *self._changed))
+        return tuple(one for id_ in ids if (one := self.record(id_)) is not None)[:MAX_RECORDS] or None
+
     def left(self, leftovers: Iterable[Leftover]) -> tuple[DeleteRecord, ...]:
         """Return the records to keep: of resources that are still there after a delete of an earlier sweep.
 

@@ -151,6 +151,7 @@ def inventory(
     each_kept: bool = False,
     find_users: FindsUsers | None = None,
     remark: str = "",
+    announced: Collection[str] = (),
 ) -> StepResult:
     """List what the project owns and change nothing.
 
@@ -158,13 +159,14 @@ def inventory(
     :param each_kept: whether the result names each kept resource with the reason, for a plan
     :param find_users: see :class:`Listing`
     :param remark: what the message of each resource that may be deleted ends with
+    :param announced: see :class:`Listing`
     """
     type_, project = context.type, context.project
     present: list[Leftover] = []
     blocked: list[Leftover] = []
     kept: list[Leftover] = []
     try:
-        listing = Listing(context, Exclusions.of(context), find_users)
+        listing = Listing(context, Exclusions.of(context), find_users, announced)
         for item in listing.items():
             resource = item.resource
             if item.state is State.KEPT:

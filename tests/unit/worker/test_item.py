@@ -95,6 +95,27 @@ def test_a_first_delete_of_many_is_not_on_record():
     assert len(sweep(shelf.type(), first).deletes) == 50
 
 
+def test_a_list_that_fails_forgets_no_accepted_delete(monkeypatch):
+    """Otherwise the patience begins again after each list that fails, and nothing is ever stuck."""
+    shelf = Failing(row("1", status="deleting"), row("2"))
+    known = DeleteRecord("3", 2, 1, "full", hours(5), hours(4))
+    noted = DeleteRecord("1", 1, seen_at=BEFORE, accepted_at=BEFORE)
+    before = history(known, deleting=[("1", True)])
+
+    def delete(*args):
+        Failing.delete(shelf, *args)
+        shelf.list_error = HttpError(500)
+
+    second = run(shelf.type(delete=delete), history=before)
+    assert second.outcome is Outcome.UNKNOWN
+    assert second.deletes == (known, noted, DeleteRecord("2", 1, seen_at=NOW, accepted_at=NOW))
+    first = run(shelf.type(), history=before)
+    assert (first.outcome, first.deletes) == (Outcome.UNKNOWN, (known, noted))
+    monkeypatch.setattr(item, "MAX_RECORDS", 1)
+    assert run(shelf.type(), history=before).deletes == (known,)
+    assert run(shelf.type(), history=history()).deletes is None, "what is on record stays"
+
+
 def test_there_are_no_more_records_than_a_step_may_have(monkeypatch):
     monkeypatch.setattr(item, "MAX_RECORDS", 7)
     shelf = Failing(*(row(str(n)) for n in range(50)))

@@ -8,7 +8,7 @@ import pytest
 from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, StepState
+from cleanup_orchestrator.core.step import DeleteRecord, Leftover, Outcome, StepResult, StepState
 from cleanup_orchestrator.plugins.base import ResourceType
 from cleanup_orchestrator.worker.steps import RUNNERS
 from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
@@ -114,6 +114,34 @@ def test_the_intent_of_what_is_stored_under_another_id_is_written_once(id_, anno
     ]
     done(made)
     assert (ports.deleted, len(written)) == ([id_], lines)
+
+
+@pytest.mark.parametrize("purpose", [RoundPurpose.DELETE, RoundPurpose.INVENTORY])
+@pytest.mark.parametrize(
+    ("outcome", "accepted", "announced", "left"),
+    [
+        (Outcome.UNKNOWN, 1, False, True),
+        (Outcome.LEFTOVERS, 0, True, True),
+        (Outcome.LEFTOVERS, 1, False, True),
+        (Outcome.UNKNOWN, 0, False, False),  # another client asked for its delete
+        (Outcome.LEFTOVERS, 0, False, False),
+    ],
+)
+def test_what_lost_its_owner_is_known_from_the_attempt_before(purpose, outcome, accepted, announced, left):
+    ports = Ports()
+    ports.rows = [{"id": "1", "name": "one", "project_id": None}]
+    find = ports.find
+    ports.find = lambda *names: dataclasses.replace(find(*names), unfiltered="a test")
+    step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, outcome=outcome)
+    made = task(deletion(status=Status.VERIFYING, purpose=purpose), step, registry=ports)
+    made.worker.store.append_events = lambda *_: True
+    made.worker.store.deletes = lambda _: {"1": DeleteRecord("1", accepted)}
+    made.worker.store.leftovers = lambda *_, **filters: (
+        [types.SimpleNamespace(leftover=Leftover("1", "one", Reason.ERROR, announced=True))]
+        * (announced and filters.get("announced", False))
+    )
+    assert [one.reason for one in done(made).leftovers] == [Reason.OWNER_UNKNOWN] * left
+    assert ports.deleted == []
 
 
 def needy(left, rule, mode=Mode.CASCADE, **values):
