@@ -280,6 +280,17 @@ def test_what_went_before_the_deletion_was_stopped_is_on_record(error, reason, p
     assert {one.id for one in result.leftovers} == set(map(str, range(6))) - set(gone)
 
 
+def test_a_hold_of_which_nothing_is_left_to_wait_is_no_reason():
+    shelf = Shelf(row("1"))
+
+    def held(*_):
+        shelf.rows.clear()  # its owner deleted it at this moment
+        raise OnHold("DELETE withheld: held by lien l1 of billing")
+
+    result = run(shelf.type(delete=held))
+    assert (result.outcome, result.reason, result.message) == (Outcome.CLEAR, "", "")
+
+
 def test_a_sweep_that_lost_its_claim_lists_nothing_more():
     shelf = Listed(row("1"), row("2"))
 

@@ -119,6 +119,18 @@ def test_what_is_not_to_be_deleted_fills_no_list(values):
     assert run(type_, most_listed=MOST).outcome is Outcome.CLEAR
 
 
+def test_what_is_listed_twice_behind_many_of_others_counts_once():
+    """Of what is not to be deleted, the ids are in memory up to the limit; of the project's, all are."""
+    others = [row(f"{n:04}", owner="them") for n in range(2 * MOST)]
+    for mine in (row("mine"), row("mine", kept=True)):
+        type_ = Shelf().type(
+            list=lambda *_, mine=mine: [*others, mine, mine],
+            protect=(lambda one, _project: "kept" if one.data.get("kept") else None,),
+        )
+        found = sweeps.inventory(type_, None, US, most_listed=MOST)
+        assert (found.found, [one.id for one in found.leftovers]) == (1, ["mine"])
+
+
 def test_what_became_kept_is_not_gone():
     """It is looked for by its id, however many are kept before it."""
     shelf = Shelf(*(row(f"{n:04}", kept=True) for n in range(10 * MOST)), row("mine"))

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import DeleteRecord, Outcome
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.item import History
 from cleanup_orchestrator.worker.sweep.order import References
 from tests.support import sweeps
 from tests.support.cases import each_case
@@ -188,3 +189,24 @@ def test_references_by_a_name_that_many_have_are_kept_in_proportion():
     assert sum(map(len, edges.values())) == sum(map(len, ids.values())) == 1000
     order = found.order(many)
     assert order.referrers["above0"] is order.referrers["above999"] and len(order.referrers["above0"]) == 1000
+
+
+def test_force_does_not_wait_for_what_this_sweep_is_deleting():
+    """An ordinary delete of it was left once: its referrer may be deleted for ever."""
+    strict, forced = Strict(a=["b"], b=[], c=["d"], d=[]), []
+    strict.asynchronous = True
+    force = lambda _connection, _project, resource: forced.append(resource.id)  # noqa: E731
+    type_ = strict.type(deleting=going, force=force)
+    result = sweeps.delete(type_, None, US, name=NAME, parallel=1, stuck={"b"})
+    assert (strict.deletes, forced) == (["a", "c"], ["b"])
+    assert [one.id for one in result.leftovers if one.blocked_by] == ["d"]
+
+
+@pytest.mark.parametrize(("failed", "tried"), [(1, ["a"]), (2, ["a", "b"])])
+def test_what_refers_and_fails_each_time_is_not_waited_for(failed, tried):
+    """It is no longer being deleted, so that the service decides about what it refers to."""
+    strict = Strict(a=["b"], b=[])
+    strict.asynchronous = True
+    known = History({"a": DeleteRecord("a", failed, failed, "the array is full")})
+    sweeps.delete(strict.type(deleting=going), None, US, name=NAME, parallel=1, history=known)
+    assert strict.deletes == tried
