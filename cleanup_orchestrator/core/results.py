@@ -52,7 +52,9 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
         # What an earlier listing had and neither listing of this sweep has was deleted with another resource. A service
         # that lists by project does not tell this from a resource that an admin gave to another project meanwhile.
-        along = max(0, _last_count(step) - result.found)
+        # What a rule keeps by now is still there.
+        now_kept = 0 if step.outcome is Outcome.UNKNOWN else max(0, result.kept - step.kept)
+        along = max(0, _last_count(step) - result.found - now_kept)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
         bool(result.deleted)

@@ -155,3 +155,21 @@ def test_the_number_of_what_was_there_is_kept_while_the_type_is_said_to_be_absen
 def test_equal_results_in_a_row_are_counted():
     results = [failed(Reason.ERROR), failed(Reason.ERROR), failed(Reason.FORBIDDEN), failed(Reason.FORBIDDEN), CLEAR]
     assert [after(*results[:n]).same for n in range(1, 6)] == [1, 2, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "deleted"),
+    [
+        ({"remaining": 3}, StepResult(Outcome.CLEAR), 3),  # its parent took all of it along
+        ({"remaining": 3}, StepResult(Outcome.CLEAR, kept=1), 2),
+        ({"remaining": 3, "kept": 1}, StepResult(Outcome.CLEAR, kept=1), 3),
+        ({"remaining": 3, "kept": 5}, StepResult(Outcome.CLEAR, kept=1), 3),
+        ({"remaining": 1}, StepResult(Outcome.CLEAR, kept=9), 0),
+        ({"outcome": Outcome.UNKNOWN, "found": 3}, StepResult(Outcome.CLEAR, kept=1), 3),  # that list counted none
+    ],
+)
+def test_what_is_kept_by_now_was_not_deleted(before, now, deleted):
+    """A port that its service uses by now, and a volume that goes with another resource, are still there."""
+    step = sweep_step("network.port", **{"outcome": Outcome.LEFTOVERS, **before})
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    assert results.record(record, step, now, T0)[1].deleted == deleted
