@@ -25,15 +25,17 @@ class Order:
     #: By id: greater than the level of each of ``referrers``; absent: 0.
     levels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def behind(self, ids: Iterable[str]) -> dict[str, str]:
+    def behind(self, ids: Iterable[str], in_cycles: bool = False) -> dict[str, str]:
         """Return what must wait for these resources, directly or not, by id with the id of a referrer.
 
-        A member of a cycle does not wait for the other members.
+        A member of a cycle does not wait for the other members, unless ``in_cycles``: these stay.
         """
         # Resources of one name have the same referrers: each set of referrers is looked at once.
         waiting: dict[frozenset[str], list[str]] = {}
         for id_, referrers in self.referrers.items():
             waiting.setdefault(referrers, []).append(id_)
+        for id_, members in self.cycles.items() if in_cycles else ():
+            waiting.setdefault(members, []).append(id_)
         sets: dict[str, list[frozenset[str]]] = {}
         for referrers in waiting:
             for referrer in referrers:

@@ -444,7 +444,7 @@ MUTATIONS = (
     Mutation(
         "What other projects use is deleted all the same",
         DELETING,
-        "return [item for item in chunk if item.id not in used]",
+        "return [item for item in chunk if item.state is State.NEW]",
         "return chunk",
         tests("worker/uses"),
     ),
@@ -464,8 +464,8 @@ MUTATIONS = (
     ),
     Mutation(
         "What waits for a used resource waits for ever",
-        DELETING,
-        "                if item.tried is not None:\n                    item.tried.set()\n",
+        ITEM,
+        "        if self.tried is not None:\n            self.tried.set()\n",
         "",
         tests("worker/uses"),
     ),

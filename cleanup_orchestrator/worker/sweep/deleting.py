@@ -52,6 +52,7 @@ from cleanup_orchestrator.worker.sweep.order import (
     arranged,
     follows,
     leave_followers,
+    leave_needed_in_cycles,
     needed,
     with_cycle_members,
 )
@@ -285,12 +286,11 @@ class _Attempt:
         )
         for item in chunk:
             if verdict := used.get(item.id):
-                item.leave(verdict)
-                if item.tried is not None:
-                    item.tried.set()
+                item.leave_early(verdict)
+        leave_needed_in_cycles(self.context, self.order, self.items, used)
         if harmed := [(item.resource, overruled[item.id]) for item in chunk if item.id in overruled]:
             self.options.record_harm(harmed)
-        return [item for item in chunk if item.id not in used]
+        return [item for item in chunk if item.state is State.NEW]
 
     def _is_over(self) -> bool:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
@@ -314,14 +314,12 @@ class _Attempt:
                 item.tried.set()
 
     def _delete_now(self, asked: float, item: Item, referrers: Sequence[Item]) -> None:
-        """Delete one resource, unless the sweep is over, and note the outcome.
-
-        :param referrers: what refers to it
-        """
+        """Delete one resource, which ``referrers`` refer to, unless the sweep is over, and note the outcome."""
         if self._is_over():
             return
         forced, moving = item.id in self.options.stuck, next((one for one in referrers if one.moving), None)
-        if verdict := next(filter(None, (needed(self.context, one) for one in referrers)), None):
+        members = (self.items[id_] for id_ in self.order.cycles.get(item.id, ()))  # none of these is waited for
+        if verdict := next(filter(None, (needed(self.context, one) for one in (*referrers, *members))), None):
             item.leave(verdict)
             return
         if moving is not None and not forced:

@@ -93,6 +93,12 @@ class Item:
         """Note why it is not deleted."""
         self.state, self.verdict = state, verdict
 
+    def leave_early(self, verdict: Verdict) -> None:
+        """Note why it is not deleted, before its turn: what it refers to does not wait for it."""
+        self.leave(verdict)
+        if self.tried is not None:
+            self.tried.set()
+
     def forget_row(self) -> None:
         """Free the memory of its row, which has several kilobytes."""
         self.resource = Resource(self.resource.id, self.resource.name, self.resource.owner, _NO_ROW)

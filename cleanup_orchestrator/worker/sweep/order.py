@@ -50,7 +50,7 @@ class References:
     def leave_needed(
         self, context: SweepContext, items: Mapping[str, Item], excluded: Iterable[Leftover], forced: Collection[str]
     ) -> None:
-        """Leave each item that a resource which stays refers to, directly or not.
+        """Leave each item that a resource which stays refers to, directly or not, also in a cycle.
 
         :param excluded: what must not be deleted, whatever the reason: it goes on using what it refers to
         :param forced: ids of items that wait for nothing
@@ -59,7 +59,7 @@ class References:
         if not stay or not self._found:
             return
         every: dict[str, Item | Leftover] = {**items, **stay}
-        for id_, referrer in references.order(*self._among(every)).behind(stay).items():
+        for id_, referrer in references.order(*self._among(every)).behind(stay, in_cycles=True).items():
             if id_ in items and id_ not in forced:
                 name = every[referrer].name
                 text = f"{name or referrer} refers to it, and stays"
@@ -115,6 +115,22 @@ def needed(context: SweepContext, referrer: Item) -> Verdict | None:
     if said.reason in OF_OTHERS:
         return dataclasses.replace(said, message=f"{name} refers to it, and stays: {said.message}")
     return Verdict(Reason.IN_USE, f"{name} refers to it, and stays", (_blocker(context, referrer.id, referrer.name),))
+
+
+def leave_needed_in_cycles(
+    context: SweepContext, order: references.Order, items: Mapping[str, Item], left: Collection[str]
+) -> None:
+    """Leave each new item that one of these needs, directly or not, if the order has a cycle.
+
+    The members of a cycle do not wait for each other, so that none sees in its turn what is left of the others.
+
+    :param items: all of the sweep, by id
+    :param left: ids of those that were left just now
+    """
+    behind = order.behind(left, in_cycles=True) if order.cycles and left else {}
+    for id_, referrer in behind.items():
+        if items[id_].state is State.NEW and (verdict := needed(context, items[referrer])):
+            items[id_].leave_early(verdict)
 
 
 def arranged(order: references.Order, batch: list[Item], items: Mapping[str, Item]) -> list[Item]:

@@ -69,6 +69,13 @@ def test_a_part_that_is_kept_anyway_is_not_unplanned():
     assert sorted(shelf.deletes) == ["w1", "w2"]
 
 
+@pytest.mark.parametrize("token", Token)
+def test_a_part_that_is_a_project_setting_is_in_no_plan(token):
+    shelf, related = whole_with(rows("new", whole_id="w1"), set(), project_setting=True, token=token)
+    sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
+    assert sorted(shelf.deletes) == ["w1", "w2"]
+
+
 def test_parts_that_cannot_be_listed_leave_everything_unknown():
     def broken(*_):
         raise RuntimeError("no")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.item import History
@@ -113,6 +113,23 @@ def test_any_graph_without_a_cycle_takes_one_sweep(seed, count, parallel, attemp
     strict = Strict(**dict(listed))
     assert run(strict, parallel, attempt=attempt).outcome is Outcome.CLEAR
     assert not strict.refusals and sorted(strict.deletes) == sorted(ids)
+
+
+@pytest.mark.parametrize("parallel", [1, 8])
+@pytest.mark.parametrize("refers", [{"a": ["b"], "b": ["a"]}, {"a": ["n-b"], "b": ["c"], "c": ["n-a"]}])
+@pytest.mark.parametrize("others", ["are shown it", "use it"])
+def test_what_stays_keeps_what_it_refers_to_in_a_cycle(refers, others, parallel):
+    """Others go on using it, and what it needs with it, whatever a service says of the order."""
+    strict, deletes = Strict(**refers, other=["other"]), []
+    stays = Verdict(Reason.FOREIGN, "theirs", ({"type": "x.y", "id": "z", "owner": "them"},))
+    how = {
+        "are shown it": {"protect": (lambda resource, _project: "public" if resource.id == "a" else None,)},
+        "use it": {"used_by": sweeps.use(lambda _c, _p, resource: stays if resource.id == "a" else None)},
+    }
+    type_ = dataclasses.replace(strict.type(**how[others]), delete=lambda _c, _p, one: deletes.append(one.id))
+    result = sweeps.delete(type_, None, US, name=NAME, parallel=parallel)
+    assert deletes == ["other"]
+    assert {one.id for one in result.leftovers if "refers to it, and stays" in one.message} == refers.keys() - {"a"}
 
 
 def test_what_the_service_refuses_does_not_keep_the_rest_from_being_tried():
