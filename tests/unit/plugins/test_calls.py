@@ -108,6 +108,23 @@ def test_a_page_without_rows_is_the_end_of_a_list_only_if_it_has_no_link(pages, 
         assert [row["id"] for row in listed(answer, call)] == expected
 
 
+@pytest.mark.parametrize(("paging", "end"), [("links", BadAnswer), ("pages", ["a", "b"])])
+def test_a_list_that_is_cut_short_goes_on_only_where_it_has_pages(paging, end):
+    """Without a ``limit`` in the query, a link is no sign that the service cuts the list into pages."""
+
+    def answer(_method, _path, query, _body):
+        if "marker" in query:
+            return 200, {"things": [{"id": "b"}]}
+        return 200, {"things": [{"id": "a"}], "truncated": True, "next": "http://other/x?marker=a"}
+
+    call = dataclasses.replace(THINGS, paging=paging)
+    if end is BadAnswer:
+        with pytest.raises(BadAnswer, match="cut short"):
+            listed(answer, call)
+    else:
+        assert [row["id"] for row in listed(answer, call)] == end
+
+
 def of_sdk(*pages):
     """List subnets over openstacksdk; a page has the ids of its rows, and the query of its link to the next page."""
     text, service = wire.Text(), wire.Wire("network")

@@ -1,6 +1,7 @@
 """What refers to another resource of its type is deleted before it, in one sweep; cycles are named."""
 
 import dataclasses
+import datetime
 import random
 import threading
 import time
@@ -19,6 +20,7 @@ from cleanup_orchestrator.worker.sweep.item import History
 from cleanup_orchestrator.worker.sweep.order import References
 from tests.support import sweeps
 from tests.support.cases import each_case
+from tests.unit.world import T0
 
 US = ProjectDefinition("us", "Us", "default", "R1")
 NAME = "network.thing"
@@ -227,3 +229,25 @@ def test_what_refers_and_fails_each_time_is_not_waited_for(failed, tried):
     known = History({"a": DeleteRecord("a", failed, failed, "the array is full")})
     sweeps.delete(strict.type(deleting=going), None, US, name=NAME, parallel=1, history=known)
     assert strict.deletes == tried
+
+
+@pytest.mark.parametrize("shown", [{"id": "other", "project_id": "us"}, {"id": "b", "project_id": None}])
+@pytest.mark.parametrize("parallel", [1, 8])
+def test_what_refers_and_is_not_shown_as_itself_keeps_what_it_refers_to(shown, parallel):
+    """It may be another project's by now, which still needs what it refers to."""
+    strict = Strict(a=[], b=["a"], c=[])
+    show = lambda _connection, _project, one: shown if one.id == "b" else strict.rows[one.id]  # noqa: E731
+    type_ = dataclasses.replace(strict.type(), show=show)
+    result = sweeps.delete(type_, None, US, name=NAME, parallel=parallel)
+    assert strict.deletes == ["c"]
+    assert {one.id: one.reason for one in result.leftovers} == {"a": Reason.IN_USE, "b": Reason.BAD_ANSWER}
+
+
+def test_a_member_of_a_cycle_whose_delete_no_longer_moves_is_blocked_by_no_other():
+    strict = Strict(a=["b"], b=["a"])
+    strict.rows["a"]["status"] = "deleting"
+    old = DeleteRecord("a", 1, seen_at=T0, accepted_at=T0)
+    late = History({"a": old}, now=T0 + datetime.timedelta(hours=9))
+    result = sweeps.delete(strict.type(deleting=going), None, US, name=NAME, history=late)
+    found = {one.id: (one.reason, [b["id"] for b in one.blocked_by]) for one in result.leftovers}
+    assert found == {"a": (Reason.STUCK, []), "b": (Reason.IN_USE, ["a"])}
