@@ -140,6 +140,14 @@ def test_no_redirect_takes_a_token_elsewhere(cloud, thief, status):
     assert url in str(refused.value) and SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("header", ["X-Auth-Token", "X-Subject-Token", "X-Service-Token", "Authorization"])
+def test_no_header_takes_a_token_elsewhere(cloud, thief, header):
+    url, seen = thief
+    with pytest.raises(BadAnswer, match="no endpoint of the catalog"):
+        session(cloud).get(f"{url}/x", authenticated=False, headers={header: SECRET})
+    assert seen == []
+
+
 def test_a_read_is_redirected_within_the_catalog(cloud):
     cloud.answers["GET /network/x"] = (302, {"Location": f"{cloud.url}/network/y"}, {})
     assert session(cloud).get(f"{cloud.url}/network/x").status_code == 200

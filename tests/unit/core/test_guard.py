@@ -595,3 +595,17 @@ def test_the_project_is_removed_in_the_project_settings_round_alone(purpose):
 def test_what_runs_is_stopped_in_the_recovery_window_alone(status):
     for writing in (False, True):
         assert not allowed(going(StepKind.HALT, status=status), step(StepKind.HALT), writing)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in StepKind if kind is not StepKind.RELEASE])
+def test_only_resources_are_written_of_a_project_that_does_not_exist(kind):
+    adopted = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    found = {cause.hold for cause in guard.causes(guard.HoldInputs(adopted), dataclasses.replace(PORT, kind=kind))}
+    assert (guard.HoldName.NO_PROJECT in found) is (kind is not StepKind.SWEEP)
+
+
+@pytest.mark.parametrize("purpose", RoundPurpose)
+def test_the_settings_of_a_project_that_is_kept_are_listed_and_never_swept(purpose):
+    kept = deletion(mode=Mode.EMPTY, status=Status.DELETING, purpose=purpose)
+    found = {cause.hold for cause in guard.causes(guard.HoldInputs(kept), QUOTA, writing=False)}
+    assert (guard.HoldName.KEPT_PROJECT in found) is (purpose is not RoundPurpose.INVENTORY)

@@ -260,3 +260,11 @@ def test_a_list_that_failed_or_is_empty_or_incomplete_is_not_changed(result, bef
 )
 def test_other_inventories_say_only_what_they_see(mode, status):
     assert listed_by(mode, status, REFUSED)(left("a")) == left("a")
+
+
+@pytest.mark.parametrize(("round_", "deleted"), [(1, ["1", "2"]), (0, [])])
+def test_leftovers_of_an_earlier_round_do_not_say_what_is_needed(round_, deleted):
+    """Others may be left by now, so that each resource counts as needed."""
+    ports, made = needy([Leftover("s", "", Reason.IN_USE)], lambda *_: lambda _resource: None, round=round_)
+    done(made)
+    assert ports.deleted == deleted
