@@ -234,7 +234,7 @@ class Steps(Repository):
             # Meanwhile the lease may have been renewed, or a waiver may have ended.
             key = guard.claim(step) | {"known_version": known.version}
             if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:
-                raise _StepChanged
+                raise _ClaimLost if guard.held(c, step) is None else _StepChanged
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
             replace_deletes(c, after, result, found.has_deletes)
             mark_undone(c, yielded)

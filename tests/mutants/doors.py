@@ -300,10 +300,12 @@ MUTATIONS = (
         tests("functional/test_api/test_limits"),
     ),
     Mutation(
-        "Retries at the same moment do not count each other",
+        "A dry run that ends for a retry counts for the limit of its requester",
         "cleanup_orchestrator/store/deletions.py",
-        "the second one counts the first one\n                in_order(c)\n",
-        "the second one counts the first one\n                pass\n",
+        "            ended = _end_dry_runs(c, [(applied.deletion, event) for event in applied.events[:1]]) if begins else []\n"
+        "            if limited:\n                check_requests(c, deletion, limits)\n",
+        "            if limited:\n                check_requests(c, deletion, limits)\n"
+        "            ended = _end_dry_runs(c, [(applied.deletion, event) for event in applied.events[:1]]) if begins else []\n",
         tests("functional/test_store/test_at_once"),
     ),
     Mutation(

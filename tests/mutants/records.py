@@ -75,7 +75,7 @@ MUTATIONS = (
         STEPS,
         "if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:",
         "if c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step)).rowcount != 1:",
-        tests("functional/test_store/test_steps"),
+        tests("store/steps"),
     ),
     Mutation(
         "A lease is renewed without comparing the fencing token",

@@ -59,6 +59,23 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
     assert not WRITES[method](store, step)
 
 
+def test_a_result_is_computed_anew_if_its_step_is_written_meanwhile(store, monkeypatch):
+    """The survey may have ended its waiver, or an admin asked for force."""
+    _, step = draining(store)
+    real, reads = guard.claimed, []
+
+    def read(connection, asked):
+        reads.append(real(connection, asked))
+        if len(reads) == 1:
+            mine = tables.steps.c.id == step.id
+            connection.execute(tables.steps.update().where(mine).values(version=tables.steps.c.version + 1))
+        return reads[-1]
+
+    monkeypatch.setattr(guard, "claimed", read)
+    assert store.finish(step, CLEAR)
+    assert len(reads) > 1
+
+
 @pytest.mark.parametrize("values", [{"status": str(Status.FAILED)}, {"since_round": 9}], ids=["ended", "restarted"])
 def test_a_result_is_not_saved_if_the_deletion_ends_right_before(store, monkeypatch, values):
     record, step = draining(store)
