@@ -26,7 +26,9 @@ class Release(DeletionRunner):
 
         Services accept a token until their caches expire, also after its role was taken back. So the token is dropped.
         """
-        removed = any(c.type == drain.PROJECT_DELETE_SENT for c in self.context.store.changes(self.deletion.id))
+        changes = self.context.store.changes(self.deletion.id)
+        # An earlier attempt may have marked the record of the delete as undone, and failed after that.
+        removed = self.step.attempt > 1 or any(c.type == drain.PROJECT_DELETE_SENT for c in changes)
         projects = self.context.projects(writing=True)
         try:
             count = undo_all(self.context, projects, self._start, functools.partial(release_service, self.context))

@@ -143,15 +143,16 @@ SENT = Change("c", "d", 1, drain.PROJECT_DELETE_SENT, {"round": 3})
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_delete_of_the_project_that_took_effect_is_told(known):
-    """A user stopped the deletion while the delete was under way."""
+@pytest.mark.parametrize(("changes", "attempt"), [((SENT,), 1), ((), 2)])
+def test_a_delete_of_the_project_that_took_effect_is_told(known, changes, attempt):
+    """A user stopped the deletion while the delete was under way. A release that failed has marked its record."""
     keystone, gone, undone = WithJanitor(known=known), ("the project is gone",), []
     store = types.SimpleNamespace(
-        changes=lambda _: (SENT,), undone=lambda _step, _change, event: undone.append(event.message) or True
+        changes=lambda _: changes, undone=lambda _step, _change, event: undone.append(event.message) or True
     )
-    context = undoing(store, types.SimpleNamespace(owner_id="d", name="release"))
+    context = undoing(store, types.SimpleNamespace(owner_id="d", name="release", attempt=attempt))
     context.clouds = types.SimpleNamespace(forget_project=lambda _: None)
     context.projects, context.gone_facts = lambda writing: keystone, lambda: gone
     assert Release(context).run().learned == (() if known else gone)
-    assert (undone == [drain.NO_EFFECT]) is known
-    assert known or "is gone" in undone[0]
+    assert [text == drain.NO_EFFECT for text in undone] == [known] * len(changes)
+    assert known or all("is gone" in text for text in undone)
