@@ -153,8 +153,8 @@ PROGRESS = record(
     steps_done=number("Number of these types that are finished in this round."),
     found=number("Number of resources that were ever found, also deleted ones."),
     deleted=number(
-        "Number of resources that the lists of the project no longer have after a delete round, in all attempts. The "
-        "number includes a resource that somebody gave to another project between two rounds.",
+        "Number of resources that the lists of the project no longer have after a delete round, in all attempts. A "
+        "resource whose owner changed between two rounds counts, too.",
     ),
     remaining=number("Number of leftovers in the latest list of each type in this attempt."),
     abandoned=number("Number of these leftovers that force abandoned."),

@@ -68,8 +68,8 @@ class Progress(CleanupResource):
     steps_done: int = resource.Body("steps_done", type=int)
     #: Number of resources that were ever found, also deleted ones.
     found: int = resource.Body("found", type=int)
-    #: Number of resources that the lists of the project no longer have after a delete round, in all attempts. The
-    #: number includes a resource that somebody gave to another project between two rounds.
+    #: Number of resources that the lists of the project no longer have after a delete round, in all attempts. A
+    #: resource whose owner changed between two rounds counts, too.
     deleted: int = resource.Body("deleted", type=int)
     #: Number of leftovers in the latest list of each type in this attempt.
     remaining: int = resource.Body("remaining", type=int)

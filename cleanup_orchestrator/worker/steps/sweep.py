@@ -120,7 +120,8 @@ class Sweep(DeletionRunner):
     def _list(self, sweep: SweepContext) -> StepResult:
         """List the resources and change nothing."""
         if sweep.type.unfiltered and self.step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN):
-            self._note_tried()  # its list takes what lost its owner in its delete for nobody's
+            # The list has rows without an owner. One of them may be a resource that lost its owner in its delete.
+            self._note_tried()
         foresees = self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf)
         found = listing.inventory(
             sweep,
