@@ -247,6 +247,7 @@ BUILD: dict[str, Callable[[Filler], Row]] = {
         ikepolicy_id="vpn_ike_policy",
         ipsecpolicy_id="vpn_ipsec_policy",
         local_ep_group_id="vpn_endpoint_group",
+        peer_ep_group_id="vpn_endpoint_group",
     ),
     "network.firewall_rule": _named("network.firewall_rule"),
     "network.firewall_policy": _named("network.firewall_policy", firewall_rules="[firewall_rule]"),

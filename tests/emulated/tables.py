@@ -224,11 +224,13 @@ PLUGGED = tuple(
     _network(name, path, one, extension=alias, links=links, holds=tuple(Hold(k, a, t) for k, a, t in holds), **more)
     for name, path, one, alias, links, holds, more in (
         ("vpn_ipsec_site_connection", "vpn/ipsec-site-connections", "ipsec_site_connection", "vpnaas",
-         ("vpnservice_id", "ikepolicy_id", "ipsecpolicy_id", "local_ep_group_id"), (), {}),
+         ("vpnservice_id", "ikepolicy_id", "ipsecpolicy_id", "local_ep_group_id",
+          "peer_ep_group_id"), (), {}),
         ("vpn_service", "vpn/vpnservices", "vpnservice", "vpnaas", ("router_id",),
          (("vpn_ipsec_site_connection", "vpnservice_id", "VPNServiceInUse"),), {}),
         ("vpn_endpoint_group", "vpn/endpoint-groups", "endpoint_group", "vpn-endpoint-groups", (),
-         (("vpn_ipsec_site_connection", "local_ep_group_id", "EndpointGroupInUse"),), {}),
+         (("vpn_ipsec_site_connection", "local_ep_group_id", "EndpointGroupInUse"),
+          ("vpn_ipsec_site_connection", "peer_ep_group_id", "EndpointGroupInUse")), {}),
         ("vpn_ike_policy", "vpn/ikepolicies", "ikepolicy", "vpnaas", (),
          (("vpn_ipsec_site_connection", "ikepolicy_id", "IKEPolicyInUse"),), {}),
         ("vpn_ipsec_policy", "vpn/ipsecpolicies", "ipsecpolicy", "vpnaas", (),
