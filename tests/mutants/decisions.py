@@ -371,6 +371,20 @@ MUTATIONS = (
         tests("core/verifying drain/drain core/decide"),
     ),
     Mutation(
+        "A project is drained again while its close is under way",
+        VERIFYING,
+        "if closing is not None and view.now < closing:",
+        "if False and closing:",
+        tests("core/verifying"),
+    ),
+    Mutation(
+        "Two inventories share a survey that had something to report",
+        ROUNDS,
+        "survey.outcome is not Outcome.CLEAR or survey.reason:",
+        "survey.outcome is not Outcome.CLEAR:",
+        tests("core/rounds"),
+    ),
+    Mutation(
         "A parent does not wait for its children",
         DECIDE,
         "    if view.below:\n        return await_children(view, plan)\n    plan.needs",

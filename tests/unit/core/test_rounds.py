@@ -9,6 +9,7 @@ import pytest
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rounds import SHARED
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepResult, StepState
@@ -213,3 +214,14 @@ def test_leftovers_block_dependent_types_unless_none_of_them_is_in_the_plan(unpl
     step = dataclasses.replace(PORT, unplanned=unplanned, remaining=remaining, **values)
     assert dependencies.only_unplanned(step, 3) is only
     assert not dependencies.only_unplanned(step, 4)
+
+
+@pytest.mark.parametrize(("reason", "surveys"), [("", 1), (str(Reason.PROJECT_HAS_CHILDREN), 2)])
+def test_two_inventories_share_a_survey_only_if_it_found_nothing_to_report(reason, surveys):
+    world = World(deletion(), IMAGE)
+    world.run(until=Status.VERIFYING)
+    world.answers["survey"] = lambda _: StepResult(Outcome.CLEAR, reason)
+    before = world.dispatched.count("survey")
+    while world.deletion.empty_inventories < 2:
+        world.run(limit=1)
+    assert world.dispatched.count("survey") - before == surveys

@@ -1,6 +1,9 @@
 """What a verification waits for, and what it deletes."""
 
+import dataclasses
+
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.step import StepState
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
@@ -53,3 +56,20 @@ def test_the_settling_time_begins_when_a_slow_drain_holds_and_not_when_it_was_be
     assert world.deletion.drained_at == drain.finished_at
     assert world.run() is Status.DELETED
     assert min(world.empty_rounds) >= drain.finished_at + world.rules.settle
+
+
+def test_a_project_is_not_drained_again_while_a_step_may_disable_it():
+    """The drain enables the project, and a close that is under way would disable it after that."""
+    world = World(deletion(), PORT)
+    while world.step("close").state is not StepState.DISPATCHED:
+        world.run(limit=1)
+        world.settle_engine()
+    world.claim("close")
+    world.deletion = dataclasses.replace(world.deletion, drained_at=None, empty_inventories=0)  # a user undid the lock
+    before = world.dispatched.count("drain")
+    lost = world.step("close").lease_until
+    world.settle_engine()
+    assert (world.dispatched.count("drain"), world.deletion.wake_at) == (before, lost)
+    world.now = lost
+    world.settle_engine()
+    assert world.dispatched.count("drain") == before + 1
