@@ -262,7 +262,9 @@ BUILD: dict[str, Callable[[Filler], Row]] = {
     "network.bgpvpn_router_association": _named(
         "network.bgpvpn_router_association", bgpvpn_id="bgpvpn", router_id="router"
     ),
-    "network.bgpvpn_port_association": _named("network.bgpvpn_port_association", bgpvpn_id="bgpvpn", port_id="port"),
+    "network.bgpvpn_port_association": lambda f: f.named(  # Neutron: of the same owner
+        "network.bgpvpn_port_association", bgpvpn_id=f.id("network.bgpvpn"), port_id=f.fresh_port().id
+    ),
     "network.sfc_flow_classifier": _named("network.sfc_flow_classifier"),
     "network.sfc_port_pair": _named("network.sfc_port_pair"),
     "network.sfc_port_pair_group": _named("network.sfc_port_pair_group", port_pairs="[sfc_port_pair]"),

@@ -277,6 +277,7 @@ class Users:
                 continue
             # If a list failed at each attempt, the plan is incomplete, and another one is made.
             assert answer["errors"][0]["code"] == "plan_unusable", answer
+            self.wanted.unplanned.pop(project, None)  # the next plan has it
             self.chaos.request(project, **self.wanted.how(project))
 
     def _force(self, latest):
