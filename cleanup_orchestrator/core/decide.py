@@ -350,7 +350,7 @@ def _deleting(view: Snapshot, plan: ActionPlan) -> Actions:
                 return ()
         return (OpenRound(RoundPurpose.DELETE, found_empty(view)),)
     progress = drive(round_, plan)
-    if failed := view.survey_refused or round_.protected:
+    if failed := view.survey_refused or view.survey_failed or round_.protected:
         # Leave the round first, so that nothing more is deleted. The next survey decides.
         return (Move(Status.VERIFYING, failed.reason, failed.message),)
     if needs := approvals.for_resources(d, view.steps, rules.approval_resources):

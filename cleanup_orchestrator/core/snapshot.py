@@ -208,7 +208,20 @@ class Snapshot:
     def survey_failed(self) -> Step | None:
         """The survey, if its result ends the deletion."""
         refused = self.survey_refused
-        return refused if refused is not None and not self.waits_out(refused.reason) else None
+        if refused is not None and not self.waits_out(refused.reason):
+            return refused
+        return self.survey if self._locked_unseen else None
+
+    @property
+    def _locked_unseen(self) -> bool:
+        """Whether the survey fails for so long that a deletion which may leave the project gives it back.
+
+        Nothing goes on without a survey, and the project is locked meanwhile. Once the release has begun, it is final.
+        """
+        d, survey = self.deletion, self.survey
+        failed = done(survey, d.since_round) and survey.outcome is Outcome.UNKNOWN and self.retries_exhausted(survey)
+        stalled = d.has_changes and self.now >= d.progress_at + self.rules.stall_after
+        return failed and (stalled or self.task(StepKind.RELEASE).round >= d.since_round)
 
     def waits_out(self, reason: str) -> bool:
         """Whether the deletion waits until an obstacle to the removal of its project is gone.

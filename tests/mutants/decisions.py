@@ -359,9 +359,16 @@ MUTATIONS = (
     Mutation(
         "A project that came upon the never-delete list is deleted on",
         DECIDE,
-        "if failed := view.survey_refused or round_.protected:",
-        "if failed := view.survey_refused:",
+        "if failed := view.survey_refused or view.survey_failed or round_.protected:",
+        "if failed := view.survey_refused or view.survey_failed:",
         tests("core/guard"),
+    ),
+    Mutation(
+        "A project that may stay is locked for ever while no survey succeeds",
+        SNAPSHOT,
+        "return self.survey if self._locked_unseen else None",
+        "return None",
+        tests("core/verifying"),
     ),
     Mutation(
         "A drain that others undid is not made again",

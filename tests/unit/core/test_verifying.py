@@ -2,7 +2,10 @@
 
 import dataclasses
 
-from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+import pytest
+
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.step import StepState
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
@@ -21,6 +24,58 @@ def test_no_round_counts_while_the_catalog_cannot_be_read():
     assert world.deletion.status is Status.VERIFYING
     assert (world.empty_rounds, world.deletion.empty_inventories) == ([], 0)
     assert "close" not in world.dispatched
+
+
+@pytest.mark.parametrize(
+    ("mode", "fails"),
+    [
+        (Mode.REPORT, lambda d: d.has_changes),
+        (Mode.REPORT, lambda d: d.status is Status.VERIFYING),
+        (Mode.EMPTY, lambda d: d.has_changes),
+        (Mode.EMPTY, lambda d: d.status is Status.VERIFYING),
+        (Mode.EMPTY, lambda d: d.empty_inventories == 2),
+    ],
+)
+def test_no_user_is_locked_out_for_ever_while_the_catalog_cannot_be_read(mode, fails):
+    world, failed = World(deletion(mode=mode), PORT), []
+    if mode is Mode.EMPTY:
+        world.finds("network.port")
+
+    def survey(_):
+        if failed or fails(world.deletion):
+            failed.append(world.now)
+            return UNKNOWN
+        return CLEAR
+
+    world.answers["survey"] = survey
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == (UNKNOWN.reason, False)
+    assert world.rules.stall_after <= world.now - failed[0] <= 4 * world.rules.stall_after
+    assert {"close", "remove"}.isdisjoint(world.dispatched)
+
+
+def test_no_user_is_locked_out_for_ever_by_a_survey_that_fails_after_a_hold():
+    world = World(deletion(mode=Mode.EMPTY), PORT).finds("network.port")
+    world.run(until=Status.DELETING)
+    world.deletion = dataclasses.replace(world.deletion, brake=Brake(True))
+    world.settle_engine()
+    world.deletion = dataclasses.replace(world.deletion, brake=None)
+    world.answers["survey"] = lambda _: UNKNOWN
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == (UNKNOWN.reason, False)
+
+
+def test_a_catalog_that_is_read_again_in_time_ends_no_deletion():
+    world, asked = World(deletion(mode=Mode.EMPTY), PORT), []
+
+    def survey(_):
+        asked.append(world.now)
+        return UNKNOWN if world.now - asked[0] < world.rules.stall_after / 2 else CLEAR
+
+    world.run(until=Status.VERIFYING)
+    world.answers["survey"] = survey
+    assert world.run() is Status.EMPTIED
+    assert len(asked) > 2 * world.rules.attempts
 
 
 def test_a_verification_waits_for_what_it_cannot_see_and_deletes_nothing_meanwhile():
