@@ -169,8 +169,9 @@ class Listener:
             return None
         before = self._store.list(Page(1), project_id=project_id)
         latest = before[0] if before else None
-        if latest and (latest.status is Status.DELETED or latest.origin is Origin.NOTICED):
-            return None  # deleted by the orchestrator, or recorded before
+        removed = self._store.list(Page(1), project_id=project_id, status=str(Status.DELETED))
+        if removed or (latest and latest.origin is Origin.NOTICED):
+            return None  # deleted by the orchestrator, perhaps in a retry of an earlier deletion, or recorded before
         if self._known(project_id):
             LOG.warning("Keystone said that project %s was deleted, and still knows it", project_id)
             return None

@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine import keystone_listener
 from cleanup_orchestrator.engine.keystone_listener import Listener
+from cleanup_orchestrator.store import Page
 from tests.support import sqlite_stores
 from tests.support.stores import save
 from tests.unit.world import T0, deletion
@@ -76,6 +77,9 @@ class Engine:
         if project_id != "a" * 32:
             raise ProjectNotFound(project_id)
         return ("b" * 32, ID)
+
+    def get(self, project_id):
+        raise ProjectNotFound(project_id)
 
     def hear(self, event_type, payload):
         assert self.listener.info({}, "identity.host", event_type, payload, {}) is None
@@ -158,6 +162,20 @@ def test_a_change_that_cannot_be_handled_now_is_delivered_again(monkeypatch):
     engine = Engine(DRAINED)
     monkeypatch.setattr(engine.listener, "_projects", lambda: 1 / 0)
     assert engine.listener.info({}, "identity.host", GRANTED, ABOVE, {}) == "requeue"
+
+
+# --------------------------------------------------------------------------------------------- projects that are gone
+def test_a_project_that_an_earlier_deletion_removed_when_it_was_retried_is_not_noticed():
+    """Its dry run, or a deletion that was cancelled, is the later record by then."""
+    engine = Engine({"status": Status.LEFTOVERS})
+    first = engine.store.get("d")
+    later = dataclasses.replace(first, id="dry", status=Status.PLANNED, dry_run=True)
+    while engine.store.now() == first.created_at:  # SQLite's clock counts milliseconds
+        pass
+    engine.store.create(later, TASKS, Event("deletion.accepted", "a test"))
+    save(engine.store, engine.store.get("d"), dataclasses.replace(first, status=Status.DELETED))
+    engine.hear("identity.project.deleted", UPDATED)
+    assert {d.id for d in engine.store.list(Page(10))} == {"d", "dry"}
 
 
 @pytest.mark.parametrize(
