@@ -126,7 +126,7 @@ def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:
     """Return the query for the ids of what :meth:`Leftovers.of_all_projects` lists."""
     table, d, later = t.leftovers.c, t.deletions.c, t.deletions.alias("later").c
     superseded = sa.exists().where(
-        later.project_id == d.project_id, later.created_at > d.created_at, later.dry_run.is_(False)
+        later.project_id == d.project_id, later.status_at > d.status_at, later.dry_run.is_(False)
     )
     # With the project go the resources that were only named. The others are still there.
     stays = sa.or_(d.status != str(Status.DELETED), table.reason != str(Reason.INFORMATIONAL))

@@ -79,11 +79,12 @@ def needs_attention() -> sa.ColumnElement[bool]:
     """Return the condition for deletions that need an operator.
 
     A live deletion has its own mark. A deletion that ended failed or with leftovers needs an operator, unless its
-    project has a later deletion that is no dry run. Those that ended are found by an index on their status.
+    project has a later deletion that is no dry run. A retry makes a deletion the latest again. Those that ended are
+    found by an index on their status.
     """
     table, later = t.deletions, t.deletions.alias("later")
     seen_to = sa.exists().where(
-        later.c.project_id == table.c.project_id, later.c.created_at > table.c.created_at, later.c.dry_run.is_(False)
+        later.c.project_id == table.c.project_id, later.c.status_at > table.c.status_at, later.c.dry_run.is_(False)
     )
     ended = sa.and_(
         table.c.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), table.c.dry_run.is_(False), sa.not_(seen_to)

@@ -153,8 +153,8 @@ MUTATIONS = (
     Mutation(
         "A later dry run hides what a deletion left",
         LEFTOVERS,
-        "later.created_at > d.created_at, later.dry_run.is_(False)",
-        "later.created_at > d.created_at",
+        "later.status_at > d.status_at, later.dry_run.is_(False)",
+        "later.status_at > d.status_at",
         tests("functional/test_api/test_searches"),
     ),
     Mutation(

@@ -6,6 +6,7 @@ import datetime
 
 import pytest
 
+from cleanup_orchestrator.core.actions import Move, apply
 from cleanup_orchestrator.core.condition_types import Condition
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.journal import Event
@@ -16,6 +17,7 @@ from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, deletions, queries, tables
+from cleanup_orchestrator.store.leftovers import replace_leftovers
 from tests.support.stores import create, dispatched, save
 from tests.unit.world import T0
 
@@ -194,6 +196,28 @@ def test_deletions_that_need_attention_are_found(store):
     assert found == {id_: why for why, id_ in asking.items()}
     others = {d.id for d in store.list(Page(100), attention=False)}
     assert others == {d.id for d in store.list(Page(100))} - found.keys()
+
+
+def test_a_retry_makes_a_deletion_the_latest_of_its_project_again(store):
+    """Two deletions fail, and the earlier one is retried and fails again: it is the one that a person sees to."""
+    first = create(store, status=Status.FAILED)
+    with store.database.begin() as c:
+        replace_leftovers(c, store.steps(first.id)[0], [Leftover("r1", "r1", Reason.IN_USE)], False)
+
+    def shown():
+        left = {row.deletion_id for row in store.leftovers_of_all_projects(10)}
+        return {d.id for d in store.list(Page(10), attention=True)}, left
+
+    while store.now() == first.created_at:  # SQLite's clock counts milliseconds
+        pass
+    second = create(store, status=Status.FAILED)
+    assert shown() == ({second.id}, set())
+    while store.now() == second.created_at:
+        pass
+    store.propose(Retry(by=Requester("u1"), seen=first))
+    assert shown() == (set(), {first.id})
+    store.decide(first.id, lambda d, steps, now: apply(d, steps, (Move(Status.FAILED, "it fails again"),), now))
+    assert shown() == ({first.id}, {first.id})
 
 
 def test_a_child_asks_for_a_person_until_its_project_has_a_later_deletion(store):
