@@ -364,6 +364,13 @@ MUTATIONS = (
         tests("core/guard"),
     ),
     Mutation(
+        "A cancel waits for ever for a worker that died",
+        ACTION_PLAN,
+        "if s.lease_until and s.lease_until > view.now]",
+        "if s.lease_until]",
+        tests("core/decide"),
+    ),
+    Mutation(
         "A project that may stay is locked for ever while no survey succeeds",
         SNAPSHOT,
         "return self.survey if self._locked_unseen else None",

@@ -701,6 +701,13 @@ MUTATIONS = (
         tests("core/orphan_scan"),
     ),
     Mutation(
+        "A read of a scan that failed is repeated without a wait",
+        ORPHANS,
+        "elif here and until is None and now < (at := dispatch.retry_at(step, rules)):",
+        "elif here and until is None and (at := dispatch.retry_at(step, rules)) < now < at:",
+        tests("core/orphan_scan"),
+    ),
+    Mutation(
         "The second read of a scan does not wait",
         ORPHANS,
         "        if now < scan.reread_at:\n",

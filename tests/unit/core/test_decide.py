@@ -278,6 +278,22 @@ def test_a_cancel_waits_for_the_running_step_then_undoes():
     assert not world.deletion.has_changes
 
 
+def test_a_cancel_waits_for_a_worker_that_died_only_until_its_lease_ends():
+    world = World(deletion(), PORT).finds("network.port")
+    assert world.run(until=Status.DELETING) is Status.DELETING
+    world.steps["network.port"] = dataclasses.replace(
+        world.steps["network.port"],
+        state=StepState.RUNNING,
+        round=world.deletion.round,
+        lease_until=world.now + datetime.timedelta(seconds=30),
+    )
+    world.user(Status.CANCELLING)
+    world.settle_engine()
+    assert ("release" in world.dispatched, world.deletion.wake_at) == (False, world.steps["network.port"].lease_until)
+    world.now = world.deletion.wake_at
+    assert world.run() is Status.CANCELLED
+
+
 def test_slow_is_not_stuck_while_caches_run_out():
     rules = Rules(stall_after=datetime.timedelta(seconds=10))
     world = World(deletion(), PORT, rules=rules)

@@ -127,6 +127,13 @@ def test_a_cast_that_was_lost_is_cast_again_and_counts_as_no_try():
     assert world.steps["catalog"].attempt == 1
 
 
+def test_a_read_that_failed_is_repeated_after_a_wait_that_grows():
+    world = World("port", answers={("port", 1): [None, None, 0]})
+    assert world.run() is ScanStatus.COMPLETED
+    first, second, third = (when for _id, _read, when in world.reads[1:])
+    assert (second - first, third - second) == (SECOND, 2 * SECOND)
+
+
 def test_an_ended_scan_is_not_changed():
     for status in set(ScanStatus) - SCANNING:
         scan = dataclasses.replace(World().scan, status=status)
