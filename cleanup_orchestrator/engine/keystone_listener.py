@@ -164,7 +164,8 @@ class Listener:
         :param user_id: of the user who deleted it, as the notification says; for the journal
         :raises Exception: the store or Keystone does not answer
         """
-        if live := self._store.live(project_id):
+        live = self._store.live(project_id)
+        if live and not (live.dry_run and live.profile.requested):  # such a dry run ends in favour of the new record
             self._bus.decide(live.id)
             return None
         before = self._store.list(Page(1), project_id=project_id)

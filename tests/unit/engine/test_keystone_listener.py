@@ -7,7 +7,7 @@ import pytest
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
 from cleanup_orchestrator.core import lock
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine import keystone_listener
@@ -176,6 +176,24 @@ def test_a_project_that_an_earlier_deletion_removed_when_it_was_retried_is_not_n
     save(engine.store, engine.store.get("d"), dataclasses.replace(first, status=Status.DELETED))
     engine.hear("identity.project.deleted", UPDATED)
     assert {d.id for d in engine.store.list(Page(10))} == {"d", "dry"}
+
+
+def test_a_project_that_is_deleted_during_its_dry_run_is_recorded_instead_of_the_dry_run():
+    engine = Engine({"status": Status.INVENTORY, "dry_run": True})
+    assert engine.hear("identity.project.deleted", UPDATED).status is Status.CANCELLED
+    live = engine.store.live(ID)
+    assert (live.origin, engine.woken) == (Origin.NOTICED, [live.id])
+
+
+@pytest.mark.parametrize(
+    "values", [{"status": Status.CANCELLING}, {}, {"origin": Origin.ADOPTED, "dry_run": True}, {"mode": Mode.REPORT}]
+)
+def test_a_deletion_under_way_knows_or_finds_out_itself_that_its_project_is_gone(values):
+    engine = Engine(values)
+    before = engine.store.get("d")
+    assert engine.hear("identity.project.deleted", UPDATED) == before
+    assert engine.woken == ["d"]
+    assert len(engine.store.list(Page(10))) == 1
 
 
 @pytest.mark.parametrize(
