@@ -96,7 +96,7 @@ class ActionPlan:
     def end(self, to: Status, reason: str, message: str = "") -> Actions:
         """End in a status that is not live, once no step runs and all changes are undone."""
         view = self.view
-        running = [s for s in view.steps if s.state is StepState.RUNNING and s.kind is not StepKind.RELEASE]
+        running = [s for s in view.steps if s.state is StepState.RUNNING]
         waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > view.now]
         if waiting:  # a change that is being made right now would not be undone
             self.wake(min(waiting))

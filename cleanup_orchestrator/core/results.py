@@ -42,7 +42,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         unseen=step.unseen and result.outcome is Outcome.UNKNOWN and force.works(deletion),
         unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in result.leftovers) + result.in_use_unplanned,
         unselected=sum(leftover.reason is Reason.NOT_SELECTED for leftover in result.leftovers),
-        digest=result.digest or step.digest,
+        digest="" if result.more else result.digest or step.digest,
         deleted=step.deleted + len(result.deleted),
         absent=result.absent,
     )

@@ -632,3 +632,18 @@ def test_force_does_nothing_while_the_deletion_is_on_hold(held):
     brake = Brake(True, "x") if held else None
     record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, brake=brake)
     assert Round(Snapshot(record, (), T0 + HOUR, Rules())).force_due is not held
+
+
+def test_a_cancel_waits_for_the_result_of_the_release():
+    """Its changes are undone one by one, and its result may say that Keystone no longer knows the project."""
+    world = World(deletion(), sweep_step("network.port")).finds("network.port", lambda _: left("r1"))
+    world.run(until=Status.DELETING)
+    world.user(Status.CANCELLING)
+    world.settle_engine()
+    world.claim("release")
+    world.deletion = dataclasses.replace(world.deletion, has_changes=False)  # the last one is undone
+    world.settle_engine()
+    assert world.deletion.status is Status.CANCELLING
+    world.finish("release")
+    world.settle_engine()
+    assert world.deletion.status is Status.CANCELLED

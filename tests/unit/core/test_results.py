@@ -173,3 +173,11 @@ def test_what_is_kept_by_now_was_not_deleted(before, now, deleted):
     step = sweep_step("network.port", **{"outcome": Outcome.LEFTOVERS, **before})
     record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
     assert results.record(record, step, now, T0)[1].deleted == deleted
+
+
+def test_a_truncated_list_takes_the_digest_of_the_list_before_from_a_plan():
+    """A plan or an approval must not name resources of an earlier list as if they were all that there is."""
+    listed = dataclasses.replace(sweep_step("image.image"), digest="of all")
+    for more, digest in ((False, "of all"), (True, "")):
+        _deletion, step = results.record(deletion(), listed, dataclasses.replace(left("i"), more=more), NOW)
+        assert step.digest == digest
