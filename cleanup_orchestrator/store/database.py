@@ -20,7 +20,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from cleanup_orchestrator import compat
 from cleanup_orchestrator.store.commits import CommitListeners
-from cleanup_orchestrator.store.transient import retry_transient
+from cleanup_orchestrator.store.transient import replace_connection, retry_transient
 
 OPTS = {
     "database": [
@@ -122,6 +122,7 @@ class Database:
             options["json_deserializer"] = _decoded
             engine = sa.create_engine(url, **options)
             _watch_pool(engine)
+            sa_event.listen(engine, "handle_error", replace_connection)
             sa_event.listen(engine, "connect", _idle_timeout(parsed.get_backend_name()))
             if parsed.get_backend_name() == "postgresql":
                 # An INSERT sends many rows in one statement. Other statements with many rows send one at a time.

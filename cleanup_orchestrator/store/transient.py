@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 
 import tenacity
 from sqlalchemy import exc as sa_exc
+from sqlalchemy.engine import ExceptionContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,11 @@ _MYSQL_REFUSED = frozenset({1044, 1045, 1049, 1142, 1143})  #: no such user, dat
 _POSTGRESQL_WRONG = ("22", "23", "42")  #: data, constraint, and syntax or missing table
 _POSTGRESQL_REFUSED = ("28", "3D")  #: no such user or password, no such database
 
+#: The server takes no writes, or serves nothing: a replica, or a node outside of its cluster. A failover may have made
+#: it one, and leave connections to it open. PostgreSQL: read_only_sql_transaction. MariaDB and MySQL:
+#: ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE, and Galera's "not ready".
+_ANOTHER_SERVER = frozenset({"25006", 1290, 1792, 1836, 1047})
+
 
 class _Kind(StrEnum):
     OUTAGE = "outage"
@@ -74,6 +80,15 @@ def unavailable(error: BaseException) -> bool:
     if isinstance(error, sa_exc.TimeoutError):  # no connection of the pool is free
         return True
     return _kind(error) in (_Kind.OUTAGE, _Kind.REFUSED)
+
+
+def replace_connection(context: ExceptionContext) -> None:
+    """Have a connection and all others of its pool replaced if a failover made its server a replica.
+
+    The ping of such a connection succeeds, so that the pool would keep it. A new one may be to another server.
+    """
+    if _code(context.original_exception) in _ANOTHER_SERVER:
+        context.is_disconnect = True
 
 
 def _kind(error: BaseException) -> _Kind:

@@ -1,10 +1,12 @@
 """Pooled connections to database servers: which are checked and which are reset before they are used again."""
 
 import contextlib
+import time
 
 import pytest
 import sqlalchemy as sa
 
+from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.store import Store, database, tables
 from tests.support.databases import SERVERS, filled
 from tests.support.statements import Statements
@@ -83,3 +85,18 @@ def test_a_connection_that_is_returned_with_an_open_transaction_is_reset(store, 
     connection.close()
     with contextlib.closing(Store.from_url(url)) as other, other.database.begin() as c:
         c.execute(tables.rate_limits.insert(), [row])
+
+
+#: Has the server refuse the writes of this session from now on, as a server does that a failover made a replica.
+DEMOTING = {
+    "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+}
+
+
+def test_a_connection_to_a_server_that_a_failover_made_a_replica_is_replaced(store, url):
+    with store.database.read() as c:
+        c.exec_driver_sql(DEMOTING["mysql" if "mysql" in url else "postgresql"])
+    began = time.monotonic()
+    assert store.set_brake(Brake(True, "a failover")).on
+    assert time.monotonic() - began < 10  # with the connection of the replica it gives up after 20 seconds

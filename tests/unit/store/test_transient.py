@@ -46,11 +46,12 @@ TRANSIENT = {
     "too many connections of the user (MariaDB)": of_mariadb(1203, "42000"),
     "lost (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 2013, "Lost connection during query")),
     "hostgroup (ProxySQL)": of_mariadb(9001, "HY000"),
-    "standby (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="25006")),
     "disk full (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="53100")),
     "disk full (SQLite)": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_FULL)),
     "no file": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_CANTOPEN)),
-    "invalidated": wrapped(exc.ProgrammingError, of_driver("Error", "x"), connection_invalidated=True),
+    "invalidated, as one to a standby (PostgreSQL)": wrapped(
+        exc.InternalError, of_driver("Error", "x", sqlstate="25006"), connection_invalidated=True
+    ),
     "closed socket": wrapped(exc.InterfaceError, of_driver("Error", 0, "")),
 }
 #: An outage that a new transaction at once does not end.
