@@ -55,6 +55,8 @@ _POSTGRESQL_REFUSED = ("28", "3D")  #: no such user or password, no such databas
 #: it one, and leave connections to it open. PostgreSQL: read_only_sql_transaction. MariaDB and MySQL:
 #: ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE, and Galera's "not ready".
 _ANOTHER_SERVER = frozenset({"25006", 1290, 1792, 1836, 1047})
+#: PostgreSQL's feature_not_supported: an upgrade changed a column of a statement that the connection has prepared.
+_PREPARED_BEFORE = "0A000"
 
 
 class _Kind(StrEnum):
@@ -83,11 +85,11 @@ def unavailable(error: BaseException) -> bool:
 
 
 def replace_connection(context: ExceptionContext) -> None:
-    """Have a connection and all others of its pool replaced if a failover made its server a replica.
+    """Have a connection and all others of its pool replaced if they are of no use since a failover or an upgrade.
 
     The ping of such a connection succeeds, so that the pool would keep it. A new one may be to another server.
     """
-    if _code(context.original_exception) in _ANOTHER_SERVER:
+    if _code(context.original_exception) in _ANOTHER_SERVER | {_PREPARED_BEFORE}:
         context.is_disconnect = True
 
 

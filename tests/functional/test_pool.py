@@ -100,3 +100,13 @@ def test_a_connection_to_a_server_that_a_failover_made_a_replica_is_replaced(sto
     began = time.monotonic()
     assert store.set_brake(Brake(True, "a failover")).on
     assert time.monotonic() - began < 10  # with the connection of the replica it gives up after 20 seconds
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_column_that_an_upgrade_widens_fails_no_statement_that_a_process_has_prepared(store, url):
+    for _ in range(10):
+        store.brake()  # psycopg prepares a statement that it has sent some times
+    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as c:
+        c.exec_driver_sql("ALTER TABLE brakes ALTER COLUMN reason TYPE varchar(5000)")
+    assert not store.brake().on
