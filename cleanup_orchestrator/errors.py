@@ -171,11 +171,13 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.ERROR, message)
     if isinstance(error, RateLimited):
         return Failure(Reason.RATE_LIMITED, message)
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if "SQLAlchemyError" in names:  # the text has the statement, its values and the host of the database
+        return Failure(Reason.STOPPED, "the orchestrator's database does not answer, or refuses a statement")
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     if isinstance(status, int):
         reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
         return Failure(reason, message, status)
-    names = {cls.__name__ for cls in type(error).__mro__}
     # NotSupported: raised by the SDK if the endpoint does not tell which API versions it offers.
     # ServiceDisabledException: raised by the SDK if the catalog has no endpoint of the service.
     if names & {

@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
+from oslo_log import log
+
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin
@@ -22,6 +24,8 @@ from cleanup_orchestrator.errors import (
     classify,
 )
 from cleanup_orchestrator.worker.context import WorkerContext
+
+LOG = log.getLogger(__name__)
 
 #: What a hold means for the step. Any other one stops it.
 _ERRORS: dict[HoldName, type[CleanupError]] = {
@@ -99,11 +103,18 @@ class WriteGuard:
         return self._error(what, causes) if causes else Stopped(f"{what} withheld: what withheld it is over now")
 
     def _causes(self) -> Sequence[Cause]:
-        """Ask the store what withholds a write call of the step now."""
+        """Ask the store what withholds a write call of the step now.
+
+        :raises Stopped: the store does not answer
+        """
         worker, deletion = self._worker, self._deletion
         # An operator may extend the never-delete list while a deletion is under way.
         listed = worker.protection.listed(deletion.project_id, deletion.project_name)
-        return worker.store.withheld(self._step, worker.hold_options, listed or "")
+        try:
+            return worker.store.withheld(self._step, worker.hold_options, listed or "")
+        except Exception as error:  # whatever the store raises: no other write of the step passes, either
+            LOG.warning("%s: the store does not say whether it may write: %s", self._step.name, error)
+            raise Stopped("withheld: the orchestrator's database does not say whether it may be made") from error
 
     @staticmethod
     def _error(what: str, causes: Sequence[Cause]) -> CleanupError:

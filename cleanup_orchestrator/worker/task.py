@@ -209,7 +209,8 @@ class StepTask:
 
     def _failed(self, error: BaseException) -> StepResult:
         failure = classify(error)
-        LOG.warning("%s: %s: %s", self.name, failure.reason, failure.message)
+        cause = f": {error.orig}" if hasattr(error, "orig") else ""  # what the driver of the database says, for the log
+        LOG.warning("%s: %s: %s%s", self.name, failure.reason, failure.message, cause)
         return StepResult(Outcome.UNKNOWN, str(failure.reason), failure.message)
 
     # -- its result

@@ -4,6 +4,7 @@ import dataclasses
 import tracemalloc
 
 import pytest
+import sqlalchemy.exc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -278,6 +279,18 @@ def test_what_went_before_the_deletion_was_stopped_is_on_record(error, reason, p
     assert sorted(id_ for id_, _ in result.deleted) == gone and len(gone) >= 2
     assert (result.outcome, result.reason, result.message) == (Outcome.LEFTOVERS, reason, str(error))
     assert {one.id for one in result.leftovers} == set(map(str, range(6))) - set(gone)
+
+
+def test_a_delete_that_meets_the_database_away_says_nothing_of_it():
+    away = sqlalchemy.exc.OperationalError("SELECT id FROM deletions", {"id": "d-1"}, Exception("10.1.2.3 refused"))
+    shelf = Shelf(row("1"))
+
+    def delete(*_):
+        raise away
+
+    (left,) = run(shelf.type(delete=delete)).leftovers
+    assert left.reason is Reason.STOPPED
+    assert not any(said in left.message for said in ("SELECT", "d-1", "10.1.2.3"))
 
 
 def test_a_hold_of_which_nothing_is_left_to_wait_is_no_reason():

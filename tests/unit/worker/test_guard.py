@@ -5,6 +5,7 @@ import itertools
 import types
 
 import pytest
+import sqlalchemy.exc
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Protection
@@ -23,6 +24,9 @@ from cleanup_orchestrator.worker.task import StepTask
 from tests.support.no_protocol import NoProtocol
 from tests.unit.world import T0, allowed, deletion, sweep_step
 
+DATABASE_AWAY = sqlalchemy.exc.OperationalError(
+    "SELECT deletions.id FROM deletions", {"id": "d-1"}, Exception('connection to server at "10.1.2.3" failed')
+)
 CLOSED = HoldOptions(Windows.of(["thu 20:00-22:00"], "UTC"))
 
 
@@ -151,6 +155,19 @@ def test_a_write_does_not_pass_when_the_store_does_not_let_it():
     error = refused(made, Stopped)
     assert type(error) is Stopped
     assert str(error) == "DELETE withheld: the worker no longer holds the lease of this step"
+
+
+@pytest.mark.parametrize("error", [DATABASE_AWAY, sqlalchemy.exc.TimeoutError("QueuePool limit of size 10")])
+def test_a_write_does_not_pass_while_the_store_does_not_answer(error):
+    made = task()
+
+    def withheld(*_):
+        raise error
+
+    made.worker.store.withheld = withheld
+    said = refused(made, Stopped)
+    assert type(said) is Stopped
+    assert str(said) == "withheld: the orchestrator's database does not say whether it may be made"
 
 
 def test_a_write_of_a_cancelled_deletion_says_so():

@@ -142,3 +142,18 @@ def test_only_a_store_that_answers_ends_a_claim():
 
     made.worker.store.renew = renew
     assert [made.renew() for _ in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize("error", [AWAY, WRONG, sqlalchemy.exc.TimeoutError("QueuePool limit of size 10")])
+def test_a_step_that_fails_at_the_database_shows_no_statement_and_blames_no_service(error, monkeypatch, caplog):
+    class Fails(DeletionRunner):
+        def run(self):
+            raise error
+
+    monkeypatch.setitem(steps.RUNNERS, StepKind.SWEEP, Fails)
+    records = Records()
+    saving(records).run()
+    (result,) = records.saved
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, "stopped")
+    assert result.message == "the orchestrator's database does not answer, or refuses a statement"
+    assert str(getattr(error, "orig", "")) in caplog.text
