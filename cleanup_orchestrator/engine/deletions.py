@@ -190,6 +190,7 @@ class Engine:
         self._tick = float(conf.engine.tick)
         self.alarms = Alarms(bus.decide)
         self._lock = threading.Lock()
+        self._failing: set[str] = set()  #: ids at which the last tick failed
         self._deciding: dict[str, bool] = {}  #: ids that a thread decides on; true: decide once more
 
     def reread(self) -> None:
@@ -297,15 +298,21 @@ class Engine:
                     return
                 try:
                     self.handle(id_)
+                    self._failing.discard(id_)
                 except Exception:  # one record that cannot be decided on must not block the others
                     LOG.exception("the tick failed at %s; the next one tries again", id_)
+                    self._failing.add(id_)
             stop.wait(self._tick)
 
     def _due(self) -> list[str]:
-        """Start a scheduled orphan scan; return the ids of all that is due. An error of one does not hide the other."""
+        """Start a scheduled orphan scan; return the ids of all that is due. An error of one does not hide the other.
+
+        The store returns the most overdue deletions only. Those that cannot be decided on stay the most overdue, so
+        that they come last, and in addition.
+        """
         due: list[str] = []
         try:
-            due += self.store.due()
+            due += self.store.due(without=self._failing)
         except Exception:
             LOG.exception("the tick failed; the next one tries again")
         try:
@@ -313,4 +320,4 @@ class Engine:
             due += filter(None, [self.store.orphan_scan_due()])
         except Exception:
             LOG.exception("the tick for orphan scans failed; the next one tries again")
-        return due
+        return [*due, *self._failing.difference(due)]

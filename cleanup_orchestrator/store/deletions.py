@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -202,13 +202,17 @@ class Deletions(Repository):
         return [records.deletion(row) for row in rows]
 
     @retry_transient
-    def due(self, limit: int = 100) -> list[str]:
-        """Return the ids of live deletions that are due, the most overdue first."""
+    def due(self, limit: int = 100, without: Collection[str] = ()) -> list[str]:
+        """Return the ids of live deletions that are due, the most overdue first.
+
+        :param without: ids of deletions that do not count
+        """
         table = t.deletions
         with self._database.read() as c:
             query = (
                 sa.select(table.c.id)
                 .where(table.c.live_project_id.is_not(None), table.c.wake_at <= database_time(c))
+                .where(table.c.id.not_in(sorted(without)) if without else sa.true())
                 .order_by(table.c.wake_at)
                 .limit(limit)
             )

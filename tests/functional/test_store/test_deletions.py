@@ -163,6 +163,7 @@ def test_what_is_due_is_found_and_what_rests_is_not(store):
     later = create(store, project_id="later")
     save(store, later, dataclasses.replace(later, wake_at=store.now() + datetime.timedelta(hours=1)))
     assert store.due() == [live.id]
+    assert store.due(without={live.id, "unknown"}) == []
 
 
 def test_pages_walk_over_everything_once(store):

@@ -28,10 +28,10 @@ class Records:
     def __init__(self):
         self.loaded, self.broken, self.waiting = [], set(), []
         self.reading, self.go = threading.Semaphore(0), threading.Semaphore(0)
-        self.slow = False
+        self.slow, self.limit = False, 2
 
-    def due(self):
-        return list(self.waiting)
+    def due(self, without=()):
+        return [id_ for id_ in self.waiting if id_ not in without][: self.limit]
 
     def load(self, deletion_id):
         self.loaded.append(deletion_id)
@@ -101,19 +101,35 @@ def test_a_deletion_whose_decision_failed_is_decided_again(made, records):
     assert records.loaded == ["d", "d"]
 
 
+def tick_until(made, reached, ticks=600):
+    """Let the engine tick until something is reached; without a condition, so many times."""
+    stop = threading.Event()
+    thread = threading.Thread(target=made.run_ticks, args=(stop,), daemon=True)
+    thread.start()
+    for _ in range(ticks):
+        if reached is not None and reached():
+            break
+        stop.wait(0.1)
+    stop.set()
+    thread.join(60)
+    assert reached is None or reached()
+
+
 def test_a_deletion_whose_decision_fails_does_not_stop_the_tick(made, records):
     records.broken, records.waiting = {"bad"}, ["bad", "good"]
-    stop = threading.Event()
-    ticks = threading.Thread(target=made.run_ticks, args=(stop,), daemon=True)
-    ticks.start()
-    deadline = threading.Event()
-    for _ in range(600):
-        if "good" in records.loaded:
-            break
-        deadline.wait(0.1)
-    stop.set()
-    ticks.join(60)
-    assert "good" in records.loaded
+    tick_until(made, lambda: "good" in records.loaded)
+
+
+def test_deletions_whose_decisions_fail_do_not_fill_each_tick(made, records):
+    records.broken = {"bad-1", "bad-2", "bad-3"}
+    records.waiting = [*sorted(records.broken), "good"]  # the most overdue first; a tick gets two
+    tick_until(made, lambda: "good" in records.loaded)
+    count = len(records.loaded)
+    records.broken, records.waiting = set(), []
+    tick_until(made, lambda: {"bad-1", "bad-2", "bad-3"} <= set(records.loaded[count:]))
+    count = len(records.loaded)
+    tick_until(made, None, ticks=3)
+    assert records.loaded[count:] == [], "what was decided on is no longer tried in addition"
 
 
 # ---------------------------------------------------------------------------------------------------- what it passes on
