@@ -102,6 +102,27 @@ MUTATIONS = (
         tests("core/rounds core/fairness"),
     ),
     Mutation(
+        "A step that kills its workers is sent to the next one for ever",
+        ACTION_PLAN,
+        "if claimed and self.view.now >= until:",
+        "if False:",
+        tests("core/lost_workers"),
+    ),
+    Mutation(
+        "A lost worker is no attempt",
+        "cleanup_orchestrator/core/actions.py",
+        "failed = failed or step.state is StepState.RUNNING",
+        "failed = failed",
+        tests("core/lost_workers"),
+    ),
+    Mutation(
+        "Deletions that cannot be decided on fill each tick",
+        "cleanup_orchestrator/engine/deletions.py",
+        "self.store.due(without=self._failing)",
+        "self.store.due()",
+        tests("engine/deletions"),
+    ),
+    Mutation(
         "A worker that is told to stop does the rest of its batch",
         "cleanup_orchestrator/worker/worker.py",
         "        if self._refusing:\n            self.context.bus.steps([step_id])  # another worker claims it\n            return None\n",
