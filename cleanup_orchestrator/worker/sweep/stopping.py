@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteRefused, classify
 from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
+from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
@@ -63,12 +65,13 @@ def halt(context: SweepContext, record: Record) -> StepResult:
 
 
 def _running(context: SweepContext, exclusions: Exclusions, known: Iterable[Item]) -> list[Item]:
-    """Return the items to delete that run or are in transition.
+    """Return the items to delete that run or are in transition, without those that other projects use.
 
     :param known: those of the listing before
     :raises BadAnswer: the listing was truncated: whether the others run is not known
     """
-    listing = Listing(context, exclusions, known={item.id: item for item in known})
+    find_users = functools.partial(uses.foreseen, context)
+    listing = Listing(context, exclusions, find_users, known={item.id: item for item in known})
     running = [
         item
         for item in listing.items()

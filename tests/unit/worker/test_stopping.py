@@ -2,8 +2,9 @@
 
 import pytest
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, Run
+from cleanup_orchestrator.plugins.base import Halt, ProjectDefinition, Run, Use, Verdict
 from tests.support import sweeps
 from tests.unit.worker.test_deleting import Shelf, row
 
@@ -58,3 +59,27 @@ def test_what_is_shown_otherwise_is_not_started(values):
     assert machines.did == []
     sweeps.start(machines.halting(show=shown_as(on=False)), None, US, "1")
     assert machines.did == [("start", "1")]
+
+
+def used(*ids, fails=None):
+    """The use by which others need some machines; ``fails``: it cannot be read."""
+
+    def find(_connection, _project, resources):
+        if fails is not None:
+            raise fails
+        return {one.id: Verdict(Reason.FOREIGN, "it is their gateway") for one in resources if one.id in ids}
+
+    return (Use(("network.subnet",), "leaves them without a gateway", find),)
+
+
+def test_what_others_use_goes_on_running():
+    """The cascade leaves it for their sake: a stop would cut them off as well."""
+    machines = Machines(row("1", on=True), row("2", on=True))
+    assert machines.halt(used_by=used("1")).outcome is Outcome.CLEAR
+    assert machines.did == [("write down", "2"), ("stop", "2")]
+
+
+def test_nothing_is_stopped_while_it_is_not_known_whether_others_use_it():
+    machines = Machines(row("1", on=True))
+    assert machines.halt(used_by=used(fails=RuntimeError("Neutron is away"))).outcome is Outcome.UNKNOWN
+    assert machines.did == []
