@@ -193,7 +193,7 @@ def _server_on(connection: Connection, project: ProjectDefinition, node: Row) ->
     return verdict_naming(project, "Nova undeploys it with", [blocker("compute.server", uuid, owner)])
 
 
-def _deployed_by_owner(project: ProjectDefinition, node: Row) -> Verdict | None:
+def _deployed_by_owner(_connection: Connection, project: ProjectDefinition, node: Row) -> Verdict | None:
     """Return a verdict if the owner of the node may have deployed the instance: nothing says that the project did."""
     owner = node.get("owner")
     if node.get("allocation_uuid") or owner in (None, "", project.id):
@@ -208,13 +208,10 @@ def _deployed_by_owner(project: ProjectDefinition, node: Row) -> Verdict | None:
     return blocking_verdict(project, [blocker(f"{TYPE}.node", node["uuid"], owner)], say)
 
 
-def _of_others(connection: Connection, project: ProjectDefinition, instance: Resource) -> Verdict | None:
-    """Refuse an instance that Nova manages, or that may be another project's, by its allocation or its node."""
-    node = _NODE.row(connection, project, instance)
-    return (
-        _allocation_of_others(connection, project, node)
-        or _server_on(connection, project, node)
-        or _deployed_by_owner(project, node)
+def _on_node(check: Callable[[Connection, ProjectDefinition, Row], Verdict | None]) -> OneByOne:
+    """Return what finds the uses of an instance by a check of its node."""
+    return OneByOne(
+        lambda connection, project, instance: check(connection, project, _NODE.row(connection, project, instance))
     )
 
 
@@ -369,11 +366,9 @@ SERVICE = Service(
             changed="provision_updated_at",
             remedies=_REMEDIES,
             used_by=(
-                Use(
-                    (f"{TYPE}.allocation", "compute.server", f"{TYPE}.node"),
-                    "undeploys the node of the other project's allocation, server or deployment",
-                    OneByOne(_of_others),
-                ),
+                Use((f"{TYPE}.allocation",), "undeploys the node of the allocation", _on_node(_allocation_of_others)),
+                Use(("compute.server",), "undeploys the node of the server", _on_node(_server_on)),
+                Use((f"{TYPE}.node",), "undeploys what its owner may have deployed", _on_node(_deployed_by_owner)),
             ),
             delete=_undeploy,
             acts_on="the volumes and ports that users attached to the node: Ironic detaches them in Cinder and Neutron "

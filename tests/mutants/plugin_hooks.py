@@ -47,14 +47,14 @@ MUTATIONS = (
     Mutation(
         "A node is undeployed with the allocation of another project",
         f"{PLUGINS}baremetal.py",
-        "_allocation_of_others(connection, project, node)\n        or ",
+        'Use((f"{TYPE}.allocation",), "undeploys the node of the allocation", _on_node(_allocation_of_others)),\n',
         "",
         tests("plugins/baremetal"),
     ),
     Mutation(
         "A node is undeployed under a server of Nova",
         f"{PLUGINS}baremetal.py",
-        "        or _server_on(connection, project, node)\n",
+        'Use(("compute.server",), "undeploys the node of the server", _on_node(_server_on)),\n',
         "",
         tests("plugins/baremetal"),
     ),

@@ -444,10 +444,8 @@ MUTATIONS = (
     Mutation(
         "The key of a zone with recordsets of another project is deleted",
         f"{DNS}zones.py",
-        'zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)\n'
-        "    return _of_others_below(connection, project, zone) or _of_others_in(connection, project, zone)",
-        'zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)\n'
-        "    return _of_others_below(connection, project, zone)",
+        'for by, check in (("dns.zone", _of_others_below), ("dns.recordset", _of_others_in))',
+        'for by, check in (("dns.zone", _of_others_below),)',
         tests("plugins/dns"),
     ),
     # ------------------------------------------------------------------------------------------------------ others

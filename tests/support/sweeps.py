@@ -53,10 +53,10 @@ def foreseen(
 
 
 def before_delete(
-    type_: ResourceType, connection: Connection, project: ProjectDefinition, resource: Resource
+    type_: ResourceType, connection: Connection, project: ProjectDefinition, resource: Resource, **context: Any
 ) -> Verdict | None:
     """Return why a resource is not deleted because it is used."""
-    return uses.before_delete(SweepContext(type_, connection, project), [resource]).get(resource.id)
+    return uses.before_delete(SweepContext(type_, connection, project, **context), [resource]).get(resource.id)
 
 
 def delete(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Action,
+    Explain,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -241,11 +242,14 @@ def _of_zone(key: Row, zone: Row) -> Row:
     }
 
 
-def _of_others_in_its_zone(connection: Connection, project: ProjectDefinition, key: Resource) -> Verdict | None:
-    """Name what keeps the zone of a key: the zone's name servers need the key."""
-    row = key.data["zone"]
-    zone = Resource(str(row["id"]), str(row["name"]), owner_of(row), row)
-    return _of_others_below(connection, project, zone) or _of_others_in(connection, project, zone)
+def _in_its_zone(check: Explain) -> OneByOne:
+    """Return what finds what keeps the zone of a key: the zone's name servers need the key."""
+
+    def find(connection: Connection, project: ProjectDefinition, key: Resource) -> Verdict | None:
+        row = key.data["zone"]
+        return check(connection, project, Resource(str(row["id"]), str(row["name"]), owner_of(row), row))
+
+    return OneByOne(find)
 
 
 def _keep_accept(accept: Resource, project: ProjectDefinition) -> str | None:
@@ -314,12 +318,9 @@ TSIG_KEY = ResourceType(
     all_projects="a key has no owner: it is that of its zone",
     show=_tsig_key,
     delete=Rest("dns", "/tsigkeys/{id}", method="DELETE"),
-    used_by=(
-        Use(
-            ("dns.zone", "dns.recordset"),
-            "ends the updates of the zone, which is left, on its name servers",
-            OneByOne(_of_others_in_its_zone),
-        ),
+    used_by=tuple(
+        Use((by,), "ends the updates of the zone, which is left, on its name servers", _in_its_zone(check))
+        for by, check in (("dns.zone", _of_others_below), ("dns.recordset", _of_others_in))
     ),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
     created="created_at",

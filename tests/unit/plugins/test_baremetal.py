@@ -50,9 +50,9 @@ class Cloud:
     def servers(self, method, path, query, body):
         return self.nova[0] if path == "/servers" else self.nova[1]
 
-    def delete(self, type_=INSTANCE, **changed):
-        definition = dataclasses.replace(project(), **changed)
-        return sweeps.delete(type_, self.made, definition, janitor=lambda: self.made)
+    def delete(self, type_=INSTANCE, gone=False, **context):
+        definition = dataclasses.replace(project(), gone=gone)
+        return sweeps.delete(type_, self.made, definition, janitor=lambda: self.made, **context)
 
 
 SHOWN = (200, {"servers": []})
@@ -99,6 +99,15 @@ def test_an_instance_is_undeployed_only_if_it_is_the_project_s(row, allocation, 
     (left,) = cloud.delete().leftovers
     assert left.reason is reason
     assert bool(cloud.made.baremetal.writes()) is (reason is Reason.DELETING)
+
+
+def test_the_decision_on_its_allocation_is_none_on_its_server():
+    """An admin was shown the allocation, and not the server, which another project has on the node."""
+    cloud = Cloud(node(allocation_uuid="a"), nova=(SHOWN, server("q")))
+    decided = {"baremetal.instance:n": frozenset({("baremetal.allocation", "a")})}
+    (left,) = cloud.delete(name="baremetal.instance", decided_uses=decided).leftovers
+    assert (left.reason, [one["type"] for one in left.blocked_by]) == (Reason.FOREIGN, ["compute.server"])
+    assert cloud.made.baremetal.writes() == []
 
 
 def test_an_instance_that_is_being_undeployed_is_not_asked_for_again():

@@ -236,3 +236,14 @@ def test_the_key_of_a_zone_that_stays_because_of_others_stays(what, owner, forei
     type_ = next(type_ for type_ in dns.SERVICE.types if type_.name == "tsig_key")
     verdict = before_delete(type_, connection(dns=designate.answer), PROJECT, key)
     assert [blocker["id"] for blocker in (verdict.blocked_by if verdict else ())] == ["x"] * foreign
+
+
+def test_the_decision_on_the_zones_below_the_zone_of_a_key_is_none_on_the_recordsets_in_it():
+    designate = Designate()
+    designate.zones.append({"id": "below", "name": "below.ours.example.", "project_id": THEIRS})
+    designate.in_zone = [{"id": "r", "project_id": THEIRS}]
+    key = Resource("k", "k", OURS, {"id": "k", "zone": ZONE.data})
+    type_ = next(type_ for type_ in dns.SERVICE.types if type_.name == "tsig_key")
+    decided = {"name": "dns.tsig_key", "decided_uses": {"dns.tsig_key:k": frozenset({("dns.zone", "below")})}}
+    verdict = before_delete(type_, connection(dns=designate.answer), PROJECT, key, **decided)
+    assert verdict and [blocker["id"] for blocker in verdict.blocked_by] == ["r"]
