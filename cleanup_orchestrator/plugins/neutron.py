@@ -16,7 +16,7 @@ from urllib.parse import quote
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, in_catalog
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, pick
-from cleanup_orchestrator.plugins.verdicts import MAX_BLOCKERS, blocker
+from cleanup_orchestrator.plugins.verdicts import MAX_BLOCKERS, blocker, may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -168,7 +168,7 @@ def _is_of_service(connection: Connection, port: Row, ask_nova: bool) -> bool:
         return False
     if _SERVICE_PORT.match(str(port.get("name") or "")):
         return True
-    if not ask_nova:
+    if not ask_nova or not may_be_id(str(server)):
         return False
     if connection.config.get_session_endpoint("compute") is None:
         return False

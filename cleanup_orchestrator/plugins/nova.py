@@ -10,7 +10,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import Paging, Rest, in_catalog
 from cleanup_orchestrator.plugins.values import ProjectDefinition, pick
-from cleanup_orchestrator.plugins.verdicts import Blocker, blocker
+from cleanup_orchestrator.plugins.verdicts import Blocker, blocker, may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -42,7 +42,7 @@ def server_blocker(connection: Connection, server_id: object) -> dict[str, str] 
 
     :raises BadAnswer: Nova does not show its owner; or something else than Nova answers 404
     """
-    if not in_catalog(connection, "compute"):
+    if not in_catalog(connection, "compute") or not may_be_id(str(server_id)):
         return None
     response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
     if says_not_found(response):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,15 @@ def refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Blo
     :raises Refused: naming every blocker that is not the project's
     """
     refuse(verdict_naming(project, what, [b for b in blockers if b["owner"] != project.id]))
+
+
+def may_be_id(text: str) -> bool:
+    """Return whether a text has the form of the ids that services assign.
+
+    A user may write any other one where a resource is named, such as the ``device_id`` of a port. No call is made with
+    that: there is no such resource, and some texts have no path, so that the question would fail for ever.
+    """
+    return re.fullmatch(r"[0-9A-Za-z_-]+", text) is not None
 
 
 def is_past(time: object, seconds: float) -> bool:

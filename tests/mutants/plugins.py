@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         "A name that a user gave to a resource keeps its stack for ever",
         f"{PLUGINS}orchestration/contents.py",
-        "if _ID.fullmatch(id_):",
+        "if may_be_id(id_):",
         "if id_:",
         tests("plugins/orchestration plugins/uses"),
     ),
@@ -670,7 +670,7 @@ MUTATIONS = (
     Mutation(
         "A secret that another project's volume needs is deleted",
         f"{PLUGINS}key_manager/__init__.py",
-        'found.append(blocker(f"{one.service_type}.{kind}", row.get("resource_id"), shown.get(owner)))',
+        'found.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))',
         "continue",
         tests("plugins/key_manager plugins/uses"),
     ),

@@ -51,6 +51,7 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     snapshots_of,
     wait_while_busy,
 )
+from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -241,7 +242,7 @@ def _data_of_image(connection: Connection, project: ProjectDefinition, volume: R
     both. So what Glance shows of the places of the image counts, where it shows them.
     """
     image_id = str((volume.data.get("metadata") or {}).get("glance_image_id") or "")
-    if not image_id or volume.name != f"image-{image_id}" or not in_catalog(connection, "image"):
+    if not may_be_id(image_id) or volume.name != f"image-{image_id}" or not in_catalog(connection, "image"):
         return None
     try:
         image = Rest("image", "/images/{id}").row(connection, project, Resource(image_id, "", None))

@@ -53,6 +53,7 @@ from cleanup_orchestrator.plugins.key_manager.needs import (
     USERS,
     consumers,
 )
+from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -164,14 +165,14 @@ def _used_by_others(connection: Connection, project: ProjectDefinition, secret: 
         return None
     found: list[Blocker] = []
     for row in consumers(connection, path):
-        kind = str(row.get("resource_type"))
-        if kind in _RESOURCES and in_catalog(connection, _RESOURCES[kind][0].service_type):
+        kind, id_ = str(row.get("resource_type")), str(row.get("resource_id"))
+        if kind in _RESOURCES and may_be_id(id_) and in_catalog(connection, _RESOURCES[kind][0].service_type):
             one, owner = _RESOURCES[kind]
             try:
-                shown = one.row(connection, project, Resource(str(row.get("resource_id")), "", None))
+                shown = one.row(connection, project, Resource(id_, "", None))
             except (exceptions.NotFoundException, exceptions.BadRequestException):  # it is gone, or never was
                 continue
-            found.append(blocker(f"{one.service_type}.{kind}", row.get("resource_id"), shown.get(owner)))
+            found.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))
     if in_catalog(connection, "image"):
         for name in ("img_signature_certificate_uuid", "cinder_encryption_key_id"):
             found += foreign_images(project, images_with(connection, name, secret.id))

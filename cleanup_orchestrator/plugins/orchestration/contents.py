@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Resource, Rest
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of
+from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -70,8 +70,6 @@ _ASSOCIATIONS = frozenset(
         "OS::Nova::FloatingIPAssociation",
     }
 )
-#: The ids that the services assign. A user may choose others: the name of a container of Swift, an ``external_id``.
-_ID = re.compile(r"[0-9A-Za-z_-]+")
 _FLOATING_IPS = Rest(
     "network", "/floatingips", key="floatingips", query={"project_id": "{project_id}"}, paging=Paging.LINKS
 )
@@ -97,7 +95,7 @@ def contents_of(connection: Connection, project: ProjectDefinition, stack: Resou
         associates = associates or not _ASSOCIATIONS.isdisjoint(types)
         for name in dict.fromkeys(_TYPES[type_] for type_ in types if type_ in _TYPES):
             id_ = str(row["physical_resource_id"]).rstrip("/").rpartition("/")[2].partition(":")[0]
-            if _ID.fullmatch(id_):
+            if may_be_id(id_):  # a user may choose others: the name of a container of Swift, an ``external_id``
                 yield name, id_
     if associates:
         for row in _FLOATING_IPS.rows(connection, project):

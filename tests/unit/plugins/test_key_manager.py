@@ -124,6 +124,7 @@ def test_what_barbican_answers_without_an_acl_is_no_acl_without_users(name, answ
         ([("volume", "v")], OURS, None, None),
         ([("volume", "gone")], THEIRS, None, None),
         ([("thing", "x")], THEIRS, None, None),
+        ([("volume", ".")], THEIRS, None, None),  # a reader may register any name, and would keep the secret for ever
         ([], THEIRS, "img_signature_certificate_uuid", ("image.image", THEIRS)),
         ([], OURS, "cinder_encryption_key_id", None),
         ([], THEIRS, "cinder_encryption_key_id", ("image.image", THEIRS)),

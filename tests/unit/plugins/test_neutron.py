@@ -100,6 +100,14 @@ def test_a_port_blocks_if_nova_does_not_tell_what_its_server_is(name, status, bo
     assert named(declared(network, name), cloud) == [("x", THEIRS)]
 
 
+@pytest.mark.parametrize("device", [".", "..", "a/../b", "?", "\0"])
+def test_a_port_blocks_although_no_server_can_have_the_name_of_its_device(device):
+    """Any user may write it. No call can be about that, and so the uses of all other ports would never be known."""
+    cloud = neutron(ports=[port("x", THEIRS, **{**SERVER, "device_id": device})], subnets=[])
+    assert named(declared(network, "network"), cloud) == [("x", THEIRS)]
+    assert cloud.compute.asked == []
+
+
 @pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
 def test_without_neutrons_ports_it_is_not_known_what_blocks(name):
     def fails(**_query):

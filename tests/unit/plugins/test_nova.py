@@ -22,6 +22,12 @@ def test_a_server_is_named_with_its_owner():
     assert nova.server_blocker(connection(), "s") is None, "a cloud without Nova has no servers"
 
 
+@pytest.mark.parametrize("name", [".", "..", "a/../b"])
+def test_no_server_has_a_name_that_a_user_made_up(name):
+    cloud = connection(compute=lambda *_: (200, {"server": {"id": "s", "tenant_id": "them"}}))
+    assert (nova.server_blocker(cloud, name), cloud.compute.asked) == (None, [])
+
+
 @pytest.mark.parametrize("body", [{}, [], "<html>no backend</html>"], ids=str)
 def test_a_404_of_a_proxy_does_not_say_that_a_server_is_gone(body):
     """The server runs, and has its port, its volume or its node, while Nova's API has no backend for a moment."""

@@ -196,8 +196,14 @@ def test_the_volume_that_has_the_data_of_an_image_stays_if_others_use_the_image(
 
 @pytest.mark.parametrize(
     "values",
-    [{"purpose": "data"}, {"name": "vol", "glance_image_id": "i"}, {"name": "image-j", "glance_image_id": "i"}],
-    ids=["metadata of a user", "named by a user", "named after another image"],
+    [
+        {"purpose": "data"},
+        {"name": "vol", "glance_image_id": "i"},
+        {"name": "image-j", "glance_image_id": "i"},
+        {"name": "image-.", "glance_image_id": "."},
+        {"name": "image-a/../b", "glance_image_id": "a/../b"},
+    ],
+    ids=["metadata of a user", "named by a user", "named after another image", "no image", "no path"],
 )
 def test_a_volume_without_the_metadata_and_the_name_of_image_data_asks_nothing(values):
     cloud = connection(image=lambda *_: (500, {}))
