@@ -53,6 +53,7 @@ LINKS = {
     "another project as well": ("project_id=p&project_id=q", False),
     "only the caller's project": ("all_tenants=0", False),
     "one field of two": ("fields=a", False),
+    "what was to be left out": ("hidden=True", False),
 }
 
 
@@ -60,7 +61,7 @@ LINKS = {
 @pytest.mark.parametrize("paging", ["links", "pages"])
 def test_a_link_that_changes_what_was_asked_for_is_no_page_of_the_list(paging, more, same):
     """A list of another project is empty, and would look complete."""
-    query, asked = {"project_id": "{project_id}", "all_tenants": True, "fields": ["a", "b"]}, []
+    query, asked = {"project_id": "{project_id}", "all_tenants": True, "fields": ["a", "b"], "hidden": False}, []
 
     def answer(_method, _path, query, _body):
         asked.append(query)

@@ -153,3 +153,12 @@ def test_the_use_of_its_token_is_recorded_before_it_is_made():
     made.step_context.janitor_session = lambda writing=True: seen.append("token") or "janitor"
     done(made)
     assert seen == [("janitor_lent", {}), "token"]
+
+
+def test_what_is_looked_at_beside_the_swept_type_is_only_read():
+    """The sweep of a stack deletes the stack: Heat deletes what it contains."""
+    made = task(registry=Ports())
+    context = made.step_context
+    guards = made.worker.clouds.guards
+    other = context.sweep(Ports().find("", ""), None, context.definition()).find_type("network.port")
+    assert other.name == "network.port" and guards == [read_only]

@@ -83,3 +83,10 @@ def test_nothing_is_stopped_while_it_is_not_known_whether_others_use_it():
     machines = Machines(row("1", on=True))
     assert machines.halt(used_by=used(fails=RuntimeError("Neutron is away"))).outcome is Outcome.UNKNOWN
     assert machines.did == []
+
+
+def test_of_a_list_that_is_too_long_it_is_not_known_what_runs():
+    machines = Machines(row("1", on=True), row("2", on=True))
+    result = sweeps.halt(machines.halting(), None, US, machines.did.append, most_listed=1)
+    assert (result.outcome, machines.did) == (Outcome.UNKNOWN, [])
+    assert "whether the others run is not known" in result.message
