@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     NOTHING,
+    BadAnswer,
     Blocker,
     OneByOne,
     Paging,
@@ -210,9 +211,14 @@ def _deployed_by_owner(_connection: Connection, project: ProjectDefinition, node
 
 def _on_node(check: Callable[[Connection, ProjectDefinition, Row], Verdict | None]) -> OneByOne:
     """Return what finds the uses of an instance by a check of its node."""
-    return OneByOne(
-        lambda connection, project, instance: check(connection, project, _NODE.row(connection, project, instance))
-    )
+
+    def find(connection: Connection, project: ProjectDefinition, instance: Resource) -> Verdict | None:
+        node = _NODE.row(connection, project, instance)
+        if node.get("uuid") != instance.id:  # it would say nothing of an allocation, a server or an owner
+            raise BadAnswer(f"Ironic did not show node {instance.id} when it was asked for it")
+        return check(connection, project, node)
+
+    return OneByOne(find)
 
 
 def _undeploy(connection: Connection, project: ProjectDefinition, instance: Resource) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    BadAnswer,
     OneByOne,
     ProjectDefinition,
     Resource,
@@ -22,7 +23,7 @@ from cleanup_orchestrator.plugins.network.common import (
     group_type,
     shared,
 )
-from cleanup_orchestrator.plugins.neutron import row_blocker, rows_with
+from cleanup_orchestrator.plugins.neutron import owner_of, row_blocker, rows_with
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -37,6 +38,8 @@ def check_firewall_group(connection: Connection, project: ProjectDefinition, res
     The owner of a network may put a group on any port there.
     """
     group = to_row(connection.network.get_firewall_group(resource.id))
+    if not owner_of(group):  # openstacksdk makes an empty group of an answer that is no JSON
+        raise BadAnswer(f"Neutron did not show firewall group {resource.id} when it was asked for it")
     ports = rows_with(connection, project, "/ports", "id", group.get("ports") or ())
     blockers = [row_blocker("port", row) for row in ports]
     refuse_foreign(project, "it is used by", blockers)

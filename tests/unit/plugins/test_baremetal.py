@@ -110,6 +110,24 @@ def test_the_decision_on_its_allocation_is_none_on_its_server():
     assert cloud.made.baremetal.writes() == []
 
 
+@pytest.mark.parametrize(
+    "answer", [(200, {}), (204, ""), (200, {"error": "busy"}), (200, node(uuid="another"))], ids=str
+)
+def test_an_answer_without_the_node_does_not_say_that_no_other_project_uses_it(answer):
+    cloud = Cloud(node(allocation_uuid="a"))
+    ironic, shows = cloud.ironic, []
+
+    def odd(method, path, query, body):
+        if method == "GET" and path == "/nodes/n":
+            shows.append(path)
+            return answer if len(shows) < 4 else (200, cloud.row)
+        return ironic(method, path, query, body)
+
+    cloud.made.baremetal.answer = odd
+    (left,) = cloud.delete().leftovers
+    assert (left.reason, cloud.made.baremetal.writes()) == (Reason.BAD_ANSWER, [])
+
+
 def test_an_instance_that_is_being_undeployed_is_not_asked_for_again():
     cloud = Cloud(node(provision_state="deleting"))
     (left,) = cloud.delete().leftovers

@@ -154,6 +154,14 @@ def test_what_uses_a_resource_is_named_with_its_owner(name, says, rows, id_, own
     assert verdict.reason is (Reason.FOREIGN if owner == THEIRS else Reason.IN_USE)
 
 
+@pytest.mark.parametrize("name", ["firewall_group", "default_firewall_group"])
+def test_a_firewall_group_that_is_not_shown_may_be_on_ports_of_others(name):
+    """openstacksdk makes an empty group of an answer that is no JSON, such as the page of a proxy."""
+    verdict = refusals(type_of(name), cloud(fwaas__firewall_groups=[{"id": "1"}]))["check"]
+    assert (verdict.reason, "could not be read" in verdict.message) == (Reason.BAD_ANSWER, True)
+    assert refusals(type_of(name), cloud(fwaas__firewall_groups=[row("1", OURS)])) == {}
+
+
 @pytest.mark.parametrize("owner", [OURS, THEIRS])
 def test_a_vpn_that_others_are_associated_with_stays(owner):
     """Without the extension for ports, Neutron answers 404 to a list of their associations."""
