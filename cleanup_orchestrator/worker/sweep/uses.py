@@ -124,11 +124,7 @@ def foreseen(context: SweepContext, resources: Sequence[Resource]) -> dict[str, 
         raise UnreadUse(verdict.message, verdict.reason, verdict.remedy)
 
     hooks = [*_foreseeing(context, plan=True), *_inside(context, {}, plan=True)]
-    return _of_others(_found(context, resources, hooks, {}, unread))
-
-
-def _of_others(found: _Verdicts) -> dict[str, Verdict]:
-    return {id_: verdict for id_, verdict in found.items() if verdict.reason in OF_OTHERS}
+    return _found(context, resources, hooks, {}, unread)
 
 
 def may_refuse(context: SweepContext) -> str:
@@ -143,7 +139,17 @@ def may_refuse(context: SweepContext) -> str:
 
 def _foreseeing(context: SweepContext, plan: bool) -> Iterator[_Hook]:
     asked = (use for use in _uses(context) if use.planned or not plan)
-    return ((use, hook) for use in asked if (hook := use.foresee or use.find) is not None)
+    return ((use, _of_others(hook)) for use in asked if (hook := use.foresee or use.find) is not None)
+
+
+def _of_others(hook: FindsUses) -> FindsUses:
+    """Return a hook without the verdicts on what the project itself uses, which must not hide those of other hooks."""
+
+    def find(connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]) -> _Verdicts:
+        found = hook(connection, project, resources)
+        return {id_: verdict for id_, verdict in found.items() if verdict.reason in OF_OTHERS}
+
+    return find
 
 
 def _uses(context: SweepContext) -> Iterator[Use]:
@@ -267,7 +273,7 @@ def _of_other(
         if why := why or context.keep_marks.why(type_, resource.data):
             found[id_] = Verdict(Reason.PROTECTED, why)
     rest = {resource.id: resource for resource in resources if resource.id not in found}
-    for id_, verdict in _of_others(_found(sweep, list(rest.values()), hooks, overruled)).items():
+    for id_, verdict in _found(sweep, list(rest.values()), hooks, overruled).items():
         what = (other.name, type_, other.project.id, verdict.blocked_by, rest[id_], name)
         found[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
     return found

@@ -259,6 +259,36 @@ def test_a_plan_says_what_a_cascade_would_leave(find, foresee, reason):
     assert (said, service.changed) == ({"a": reason}, [])
 
 
+OWN = Verdict(Reason.IN_USE, "the project itself uses it")
+
+
+def used_by_both(type_):
+    """A type that the project itself uses in one way, and another project in another way."""
+    uses = (
+        Use(("x.y",), "is refused", foresee=OneByOne(lambda *_: OWN)),
+        Use(("x.z",), "harms it", Service(used="a").find),
+    )
+    return dataclasses.replace(type_, used_by=uses)
+
+
+def test_a_plan_sees_the_use_by_others_behind_that_by_the_project_itself():
+    """The project's own use ends before the delete, which is then refused."""
+    [planned] = sweeps.inventory(used_by_both(Service("a").type(None)), None, US, foresee=True).leftovers
+    assert planned.reason is Reason.FOREIGN
+
+
+def test_a_whole_is_left_for_the_use_by_others_behind_that_by_the_project_itself():
+    part = used_by_both(
+        ResourceType("part", list=lambda *_: [], delete=None, show=lambda *_: {"id": "a", "project_id": "us"})
+    )
+    connected = types.SimpleNamespace(config=types.SimpleNamespace(get_session_endpoint=lambda _: "http://there"))
+    service = Service("stack")
+    whole = dataclasses.replace(service.type(None), used_by=(), contains=lambda *_: [("network.part", "a")])
+    find_type = {"network.part": OtherType("network.part", part, connected, US)}.get
+    assert left(sweeps.delete(whole, None, US, find_type=find_type)) == {"stack": Reason.FOREIGN}
+    assert service.changed == []
+
+
 #: (users that a verdict names, users that an admin decided on, another reason, whether it is deleted)
 OVERRULED = [
     (("f1",), ("f1",), None, True),
