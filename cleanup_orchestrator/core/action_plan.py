@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Sequence
 
 from cleanup_orchestrator.core import approvals, dispatch
-from cleanup_orchestrator.core.actions import Actions, Dispatch, GiveUpWorker, Move
+from cleanup_orchestrator.core.actions import Actions, Dispatch, Move
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.guard import destructive
 from cleanup_orchestrator.core.queue import QueueState
@@ -29,7 +29,6 @@ class ActionPlan:
     def __init__(self, view: Snapshot) -> None:
         self.view = view
         self.dispatches: list[Dispatch] = []
-        self.lost: list[GiveUpWorker] = []
         self.wakes: list[datetime.datetime] = [view.now + view.rules.heartbeat]
         self.needs: approvals.Needed | None = None  #: the approval that the deletion waits for
         self.delete_is_next = False  #: whether the deletion would delete now, but for a hold
@@ -68,18 +67,10 @@ class ActionPlan:
         self._soon = self._soon or step.polled or not tried
 
     def follow(self, step: Step) -> None:
-        """Dispatch a step that is under way again when its cast or its lease is lost.
-
-        A step may be what kills its workers, and with them the other steps that they have. So after some attempts a
-        lost worker is a result, which is tried again later, or not at all.
-        """
+        """Dispatch a step that is under way again when its cast or its lease is lost."""
         until = dispatch.under_way_until(step, self.view.rules)
         assert until is not None
-        claimed = step.state is StepState.RUNNING and step.attempt >= self.view.rules.attempts
-        if claimed and self.view.now >= until:
-            self.lost.append(GiveUpWorker(step.id))
-        else:
-            self.dispatch_at(step, until)
+        self.dispatch_at(step, until)
 
     def run(self, kind: StepKind, since: int | None = None) -> Step | None:
         """Schedule a deletion-wide step until it is clear; return it once it has a result.

@@ -17,8 +17,8 @@ from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.results import REOPENED, record
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.results import REOPENED
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
@@ -47,13 +47,6 @@ class Dispatch:
 
     step_id: str
     batch: int = 0  #: one worker does the steps with the same number, one after the other; 0: the step is sent alone
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class GiveUpWorker:
-    """Record an unknown result of a step whose worker was lost, in place of the worker."""
-
-    step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -140,7 +133,6 @@ Action = (
     Move
     | OpenRound
     | Dispatch
-    | GiveUpWorker
     | UseForce
     | Abandon
     | CountEmpty
@@ -156,19 +148,8 @@ Action = (
 Actions = tuple[Action, ...]
 
 #: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
-STATE_CHANGES = (
-    Move | OpenRound | GiveUpWorker | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
-)
+STATE_CHANGES = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove | VoidLock
 
-
-#: The result of a step whose workers were lost, attempt after attempt.
-_WORKERS_LOST = StepResult(
-    Outcome.UNKNOWN,
-    str(Reason.TIMED_OUT),
-    "each worker that took it was lost before its end: it was killed, or had too little memory",
-    remedy="an operator finds out why the workers ended, from their logs and the kernel's, and removes the cause, such "
-    "as a limit of their memory; it is tried again automatically",
-)
 
 #: Kinds whose attempts are counted from 1 in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
@@ -230,8 +211,6 @@ class _Draft:
                 self._open_round(purpose, ids)
             case Dispatch(step_id, batch):
                 self._dispatch(self._by_id[step_id], batch)
-            case GiveUpWorker(step_id):
-                self._give_up_worker(self._by_id[step_id])
             case UseForce(step_id):
                 self._use_force(self._by_id[step_id])
             case Abandon(step_id):
@@ -284,13 +263,9 @@ class _Draft:
         round_ = self.deletion.round
         fresh = step.round < (round_ if step.kind in _EACH_ROUND else self.deletion.since_round)
         failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
-        failed = failed or step.state is StepState.RUNNING  # its worker was lost
         sent = dispatch.dispatched(step, round_, 1 if fresh else step.attempt + failed, self._now)
         self.changed[step.id] = dataclasses.replace(sent, forcing=step.forcing and not fresh)
         self.casts.setdefault(batch or step.id, []).append(step.id)
-
-    def _give_up_worker(self, step: Step) -> None:
-        _, self.changed[step.id] = record(self.deletion, step, _WORKERS_LOST, self._now)
 
     def _use_force(self, step: Step) -> None:
         self.changed[step.id] = dataclasses.replace(step, forcing=True, attempt=0)

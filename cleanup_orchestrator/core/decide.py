@@ -68,8 +68,6 @@ def decide(
         actions = _HANDLERS[deletion.status](view, plan)
     if any(isinstance(a, STATE_CHANGES) for a in actions):
         return actions
-    if plan.lost:
-        return tuple(plan.lost)
     plan.withhold()
     plan.limit_sweeps()
     plan.take_place()

@@ -25,7 +25,7 @@ class Reason(StrEnum):
     ERROR = "error"  #: its service answered 5xx, or the call failed
     UNREACHABLE = "unreachable"  #: no connection, or a time-out
     NO_ENDPOINT = "no_endpoint"  #: Keystone knows the service, and no token has its endpoint: it is disabled, or hidden
-    TIMED_OUT = "timed_out"  #: the step hung or took too long, and was given up, or its workers were lost
+    TIMED_OUT = "timed_out"  #: the step sent no heartbeat for too long, or took too long, and was given up
     ON_HOLD = "on_hold"  #: a lien, the brake or the delete windows withheld its delete; see the condition ``on_hold``
     RATE_LIMITED = "rate_limited"  #: its service limits the rate of calls (429)
     NOT_SUPPORTED = "not_supported"  #: its service does not know the list call (404, 405); unknown, never empty

@@ -102,20 +102,6 @@ MUTATIONS = (
         tests("core/rounds core/fairness"),
     ),
     Mutation(
-        "A step that kills its workers is sent to the next one for ever",
-        ACTION_PLAN,
-        "if claimed and self.view.now >= until:",
-        "if False:",
-        tests("core/lost_workers"),
-    ),
-    Mutation(
-        "A lost worker is no attempt",
-        "cleanup_orchestrator/core/actions.py",
-        "failed = failed or step.state is StepState.RUNNING",
-        "failed = failed",
-        tests("core/lost_workers"),
-    ),
-    Mutation(
         "Deletions that cannot be decided on fill each tick",
         "cleanup_orchestrator/engine/deletions.py",
         "self.store.due(without=self._failing)",

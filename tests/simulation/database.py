@@ -43,8 +43,7 @@ _TRIGGERS = (
     "CREATE TRIGGER fences AFTER UPDATE OF fencing_token ON steps WHEN NEW.fencing_token < OLD.fencing_token"
     " BEGIN SELECT watched('fence', NEW.id, OLD.fencing_token, NEW.fencing_token); END",
     "CREATE TRIGGER results AFTER UPDATE OF state ON steps WHEN OLD.state = 'running' AND NEW.state = 'done'"
-    " BEGIN SELECT watched('result', NEW.id, NEW.fencing_token,"
-    " NEW.outcome = 'unknown' AND NEW.finished_at >= OLD.lease_until); END",
+    " BEGIN SELECT watched('result', NEW.id, NEW.fencing_token, ''); END",
     "CREATE TRIGGER redone AFTER UPDATE OF undone ON changes WHEN NEW.undone < OLD.undone"
     " BEGIN SELECT watched('change', NEW.id, OLD.undone, NEW.undone); END",
     "CREATE TRIGGER scans AFTER UPDATE OF status ON orphan_scans WHEN OLD.status <> NEW.status"

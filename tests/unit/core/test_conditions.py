@@ -61,7 +61,7 @@ def test_it_is_stalled_if_the_worker_of_another_step_ends_at_each_try():
             world.now = max(world.deletion.wake_at, world.now + datetime.timedelta(milliseconds=1))
     assert world.steps["image.image"].fencing_token > 5
     assert blocked(world) is not None
-    assert "image.image@R1: timed_out" in stalled(world).message
+    assert "image.image@R1: no answer of a worker" in stalled(world).message
 
 
 @pytest.mark.parametrize("then", [left("n1", reason=Reason.DELETING), left("n1", reason=Reason.IN_USE)])
