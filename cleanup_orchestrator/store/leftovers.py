@@ -124,15 +124,12 @@ class Leftovers(Repository):
 
 def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:
     """Return the query for the ids of what :meth:`Leftovers.of_all_projects` lists."""
-    table, d, later = t.leftovers.c, t.deletions.c, t.deletions.alias("later").c
-    superseded = sa.exists().where(
-        later.project_id == d.project_id, later.status_at > d.status_at, later.dry_run.is_(False)
-    )
+    table, d = t.leftovers.c, t.deletions.c
     # With the project go the resources that were only named. The others are still there.
     stays = sa.or_(d.status != str(Status.DELETED), table.reason != str(Reason.INFORMATIONAL))
     listed = sa.select(sa.literal_column("1")).where(
         *(d.id == table.deletion_id, d.dry_run.is_(False), d.status != str(Status.CANCELLED), stays),
-        *(sa.not_(superseded), *([] if domain_id is None else [d.domain_id == domain_id])),
+        *(sa.not_(records.superseded()), *([] if domain_id is None else [d.domain_id == domain_id])),
     )
     if dialect != "postgresql":
         return sa.select(table.id).where(listed.exists())

@@ -75,19 +75,25 @@ def select_deletions() -> sa.Select[Any]:
     return sa.select(t.deletions, *derived(t.deletions.c.id, t.deletions.c.project_id))
 
 
+def superseded() -> sa.ColumnElement[bool]:
+    """Return the condition for deletions whose project has a later deletion that is no dry run.
+
+    A retry makes a deletion the latest again.
+    """
+    d, later = t.deletions.c, t.deletions.alias("later").c
+    return sa.exists().where(later.project_id == d.project_id, later.status_at > d.status_at, later.dry_run.is_(False))
+
+
 def needs_attention() -> sa.ColumnElement[bool]:
     """Return the condition for deletions that need an operator.
 
-    A live deletion has its own mark. A deletion that ended failed or with leftovers needs an operator, unless its
-    project has a later deletion that is no dry run. A retry makes a deletion the latest again. Those that ended are
-    found by an index on their status.
+    A live deletion has its own mark. A deletion that ended failed or with leftovers needs an operator, unless it is
+    superseded. Those that ended are found by an index on their status.
     """
-    table, later = t.deletions, t.deletions.alias("later")
-    seen_to = sa.exists().where(
-        later.c.project_id == table.c.project_id, later.c.status_at > table.c.status_at, later.c.dry_run.is_(False)
-    )
+    table = t.deletions
     ended = sa.and_(
-        table.c.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), table.c.dry_run.is_(False), sa.not_(seen_to)
+        *(table.c.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), table.c.dry_run.is_(False)),
+        sa.not_(superseded()),
     )
     return sa.or_(sa.and_(table.c.live_project_id.is_not(None), table.c.attention != ""), ended)
 
