@@ -216,7 +216,8 @@ class Snapshot:
     def _locked_unseen(self) -> bool:
         """Whether the survey fails for so long that a deletion which may leave the project gives it back.
 
-        Nothing goes on without a survey, and the project is locked meanwhile. Once the release has begun, it is final.
+        Without the survey the deletion does no other step, and its users stay locked out. After the first dispatch of
+        the release the deletion does not go on, also if a later survey succeeds.
         """
         d, survey = self.deletion, self.survey
         failed = done(survey, d.since_round) and survey.outcome is Outcome.UNKNOWN and self.retries_exhausted(survey)

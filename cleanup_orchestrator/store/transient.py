@@ -51,12 +51,17 @@ _MYSQL_REFUSED = frozenset({1044, 1045, 1049, 1142, 1143})  #: no such user, dat
 _POSTGRESQL_WRONG = ("22", "23", "42")  #: data, constraint, and syntax or missing table
 _POSTGRESQL_REFUSED = ("28", "3D")  #: no such user or password, no such database
 
-#: The server takes no writes, or serves nothing: a replica, or a node outside of its cluster. A failover may have made
-#: it one, and leave connections to it open. PostgreSQL: read_only_sql_transaction. MariaDB and MySQL:
-#: ER_OPTION_PREVENTS_STATEMENT, ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_READ_ONLY_MODE, and Galera's "not ready".
-_ANOTHER_SERVER = frozenset({"25006", 1290, 1792, 1836, 1047})
-#: PostgreSQL's feature_not_supported: an upgrade changed a column of a statement that the connection has prepared.
-_PREPARED_BEFORE = "0A000"
+#: Errors after which a connection is of no use, although its ping succeeds. The server takes no writes, or serves
+#: nothing: a failover may have made it a replica, or a node outside of its cluster, and leave connections to it open.
+#: Or an upgrade changed a column of a statement that the connection has prepared.
+_USELESS_CONNECTION = frozenset(
+    {
+        "25006",  # PostgreSQL: read_only_sql_transaction
+        "0A000",  # PostgreSQL: feature_not_supported, of the prepared statement
+        *(1290, 1792, 1836),  # MariaDB, MySQL: an option prevents it, a read-only transaction, read-only mode
+        1047,  # Galera: not ready
+    }
+)
 
 
 class _Kind(StrEnum):
@@ -89,7 +94,7 @@ def replace_connection(context: ExceptionContext) -> None:
 
     The ping of such a connection succeeds, so that the pool would keep it. A new one may be to another server.
     """
-    if _code(context.original_exception) in _ANOTHER_SERVER | {_PREPARED_BEFORE}:
+    if _code(context.original_exception) in _USELESS_CONNECTION:
         context.is_disconnect = True
 
 
