@@ -18,7 +18,7 @@ from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import errors, microversions, policies, root
+from cleanup_orchestrator.api import errors, microversions, policies, policy_rules, root
 from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
@@ -58,7 +58,7 @@ def build(
         types=catalog.types,
         engine=engine,
         enforcer=policies.PolicyEnforcer(
-            policies.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)
+            policy_rules.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)
         ),
         # The views need no other rule; the other rules are for the engine.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
@@ -90,7 +90,7 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     """Return pecan inside its middleware."""
     handlers = pecan.make_app(
         root.Root(context),
-        hooks=[root.Identity()],
+        hooks=[root.Identity(), root.Checks(context.enforcer)],
         request_cls=root.Request,
         use_context_locals=False,
         force_canonical=False,

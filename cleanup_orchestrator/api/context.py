@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from oslo_log import log
 
@@ -32,6 +32,12 @@ class EngineCaster(Protocol):
 
         :returns: for each type, the reason why it cannot be forced now, or an empty text; ``None``: no worker answers
         """
+
+
+#: A checked query: the values of each parameter.
+Query = Mapping[str, list[str]]
+#: A checked body.
+Body = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import pecan
 import webob
 from oslo_context.context import RequestContext
 
-from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api import policies, views
+from cleanup_orchestrator.api.context import ApiContext, Query
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
 
@@ -21,7 +21,7 @@ class Services:
         self._context = context
 
     @pecan.expose("json")
-    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def index(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:
         """Return every catalog entry with the waivers in force.
 
         The catalog is read from Keystone at each request. Services without a plugin are asked whether they speak the
@@ -30,7 +30,6 @@ class Services:
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable
         """
-        query = schemas.check_query(req, schemas.SERVICES_QUERY)
         if not self._context.enforcer.may_somewhere(req.context, policies.SERVICES):
             raise _forbidden("a domain")
         project_id = query.get("project_id", [""])[0]

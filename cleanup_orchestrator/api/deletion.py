@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pecan
@@ -16,7 +16,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
-from cleanup_orchestrator.api.context import ApiContext, tell_engine
+from cleanup_orchestrator.api.context import ApiContext, Query, tell_engine
 from cleanup_orchestrator.api.errors import CODES, ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project
@@ -155,16 +155,7 @@ class DeletionHandlers:
             raise changes_too_fast() from None
 
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
-        return self._view(req, *self._context.store.shown(deletion_id))
-
-    def _view(self, req: webob.Request, d: DeletionView, steps: Sequence[StepView]) -> dict[str, Any]:
-        enforcer = self._context.enforcer
-        shown = views.deletion(d, steps, self._context.rules, href(req, d.id), enforcer.readable(req.context))
-        shown["grants_removed"] = None
-        if any(enforcer.may_about(req.context, rule, d) for rule in _SHOW_GRANTS):
-            changes = self._context.store.changes(d.id) if d.has_changes else ()
-            shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
-        return {"deletion": Blocking(self._context, req.context).added(d, shown)}
+        return shown(self._context, req, *self._context.store.shown(deletion_id))
 
     def _cast(self, deletion_id: str) -> None:
         tell_engine(self._context.engine.decide, deletion_id)
@@ -179,18 +170,16 @@ class SingleDeletion(DeletionHandlers):
 
         :raises ApiError: 403 forbidden; 404 deletion_not_found
         """
-        schemas.check_query(req, schemas.NOTHING)
         d, steps = self._find(req, policies.GET, deletion_id, self._context.store.shown)
         self._allow(req, policies.GET, d)
-        return self._view(req, d, steps)
+        return shown(self._context, req, d, steps)
 
     @pecan.expose("json")
-    def leftovers(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+    def leftovers(self, req: webob.Request, resp: webob.Response, deletion_id: str, query: Query) -> dict[str, Any]:
         """Return a page of the resources that still exist.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
         """
-        query = schemas.check_query(req, schemas.LEFTOVERS_QUERY)
         d = self._find(req, policies.GET, deletion_id, self._context.store.get)
         paging, filters = self._part(req, d, query)
         reasons = [{Reason(filters.pop("reason"))}] if "reason" in filters else []
@@ -205,16 +194,15 @@ class SingleDeletion(DeletionHandlers):
         rows, links = paging.cut(req, found, lambda row: row.row)
         waits, behind = messages.waits(d, steps), messages.behind(d, steps)
         blocking = Blocking(self._context, req.context)
-        shown = [views.leftover(row, d, waits, behind, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
-        return {"leftovers": shown, **links}
+        left = [views.leftover(row, d, waits, behind, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
+        return {"leftovers": left, **links}
 
     @pecan.expose("json")
-    def events(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+    def events(self, req: webob.Request, resp: webob.Response, deletion_id: str, query: Query) -> dict[str, Any]:
         """Return a page of the journal, oldest first.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
         """
-        query = schemas.check_query(req, schemas.EVENTS_QUERY)
         view: Callable[[Any], dict[str, Any]] = functools.partial(
             views.event, readable=self._context.enforcer.readable(req.context)
         )
@@ -224,10 +212,20 @@ class SingleDeletion(DeletionHandlers):
         rows, links = paging.cut(req, found, lambda row: row.row)
         return {"events": [view(row) for row in rows], **links}
 
-    def _part(self, req: webob.Request, d: Deletion, query: Mapping[str, list[str]]) -> tuple[Paging, dict[str, Any]]:
+    def _part(self, req: webob.Request, d: Deletion, query: Query) -> tuple[Paging, dict[str, Any]]:
         """Check access to the deletion; return the page and the filters of a query."""
         self._allow(req, policies.GET, d)
         return Paging.of(query, self._context), filters_of(query)
+
+
+def shown(context: ApiContext, req: webob.Request, d: DeletionView, steps: Sequence[StepView]) -> dict[str, Any]:
+    """Return the answer with one deletion, as the requester may see it."""
+    enforcer, grants = context.enforcer, None
+    if any(enforcer.may_about(req.context, rule, d) for rule in _SHOW_GRANTS):
+        changes = context.store.changes(d.id) if d.has_changes else ()
+        grants = [each for each in changes if each.type == drain.GRANT_REMOVED]
+    view = views.deletion(d, steps, context.rules, href(req, d.id), enforcer.readable(req.context), grants)
+    return {"deletion": Blocking(context, req.context).added(d, view)}
 
 
 def places(context: ApiContext, deletion_id: str) -> Iterator[messages.Place]:
@@ -235,7 +233,7 @@ def places(context: ApiContext, deletion_id: str) -> Iterator[messages.Place]:
     return ((step.region, step.service, step.type) for step in context.store.steps(deletion_id))
 
 
-def filters_of(query: Mapping[str, list[str]]) -> dict[str, Any]:
+def filters_of(query: Query) -> dict[str, Any]:
     """Return the filters of the query of a numbered list."""
     return {
         name: values[0].lower() == "true" if name == "abandoned" else values[0]

@@ -9,7 +9,8 @@ import pecan
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator.api import policies, schemas
+from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.deletion import DeletionHandlers, requester
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import transitions
@@ -29,15 +30,12 @@ class DeletionActions(DeletionHandlers):
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
             project_has_liens, deletion_under_way, conflict; 429 deletion_limit_reached
         """
-        schemas.check_query(req, schemas.NOTHING)
-        schemas.check_body(req, schemas.NO_BODY)
         d = self._get(req, policies.RETRY, deletion_id)
         by = requester(self._context.enforcer, req.context, d)
         # Nothing is recorded anew, so no daily limit counts.
         limits = dataclasses.replace(self._limits(req), daily_per_requester=0, daily_per_domain=0)
         if event := self._propose(req, Retry(by=by, seen=d, protected=self._why_protected(d), limits=limits)):
             LOG.info("%s", event.message)
-        resp.status = 202
         return self._shown(req, deletion_id)
 
     @pecan.expose("json")
@@ -48,7 +46,7 @@ class DeletionActions(DeletionHandlers):
 
         :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable, conflict
         """
-        return self._stop(req, resp, deletion_id)
+        return self._stop(req, deletion_id)
 
     @pecan.expose("json")
     def restore(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -56,10 +54,10 @@ class DeletionActions(DeletionHandlers):
 
         :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_restorable, conflict
         """
-        return self._stop(req, resp, deletion_id, restore=True)
+        return self._stop(req, deletion_id, restore=True)
 
     @pecan.expose("json")
-    def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+    def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str, body: Body) -> dict[str, Any]:
         """Approve a deletion that exceeds a limit.
 
         Users who requested, retried or forced the deletion cannot approve it.
@@ -67,18 +65,14 @@ class DeletionActions(DeletionHandlers):
         :raises ApiError: 400; 403 forbidden, self_approval, delegated_approval; 404 deletion_not_found;
             409 not_awaiting_approval, conflict
         """
-        schemas.check_query(req, schemas.NOTHING)
-        reason = schemas.check_body(req, schemas.APPROVE_BODY)["reason"].strip()
+        reason = body["reason"].strip()
         d = self._get(req, policies.APPROVE, deletion_id)
         by = requester(self._context.enforcer, req.context, d)
         if event := self._propose(req, Approve(by=by, seen=d, reason=reason)):
             LOG.warning("%s", event.message)
-        resp.status = 202
         return self._shown(req, deletion_id)
 
-    def _stop(
-        self, req: webob.Request, resp: webob.Response, deletion_id: str, restore: bool = False
-    ) -> dict[str, Any]:
+    def _stop(self, req: webob.Request, deletion_id: str, restore: bool = False) -> dict[str, Any]:
         """Stop the deletions below one, then the deletion itself.
 
         In this order the request can be repeated if it breaks off. For a deletion that is stopped already, stop what
@@ -86,8 +80,6 @@ class DeletionActions(DeletionHandlers):
 
         :raises ApiError: 400; 403; 404; 409
         """
-        schemas.check_query(req, schemas.NOTHING)
-        schemas.check_body(req, schemas.NO_BODY)
         rule = policies.RESTORE if restore else policies.CANCEL
         if refused := self._try_stop(req, rule, deletion_id, restore, only_check=True):
             d = self._context.store.get(deletion_id)
@@ -98,7 +90,6 @@ class DeletionActions(DeletionHandlers):
         # It was stopped before, or ended meanwhile because nothing below it is left to wait for.
         if refused and not (stopped and is_stopped(self._context.store.get(deletion_id), restore)):
             raise refused
-        resp.status = 202
         return self._shown(req, deletion_id)
 
     def _stop_below(self, req: webob.Request, rule: str, deletion_id: str) -> bool:

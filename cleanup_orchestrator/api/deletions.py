@@ -17,6 +17,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, selections, views
+from cleanup_orchestrator.api.context import Body, Query
 from cleanup_orchestrator.api.deletion import (
     NAMED,
     DeletionHandlers,
@@ -34,6 +35,7 @@ from cleanup_orchestrator.core import approvals, dry_runs, transitions
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.shapes import queries
 
 LOG = log.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class Deletions(DeletionHandlers):
     """The handlers of the collection."""
 
     @pecan.expose("json")
-    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def create(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Record a request for the deletion of a project.
 
         If the same deletion is under way, return that one. An admin's request for it is recorded, so that it is the
@@ -64,8 +66,6 @@ class Deletions(DeletionHandlers):
             404 project_not_found, plan_not_found; 409 project_has_children, subtree_too_large, project_has_liens,
             deletion_under_way, plan_unusable, conflict; 415; 429 deletion_limit_reached; 503
         """
-        schemas.check_query(req, schemas.NOTHING)
-        body = schemas.check_body(req, schemas.CREATE_BODY)
         mode = Mode(body.get("mode", Mode.REPORT))
         _check_fields(body, mode)
         project = self._project(req.context, body["project_id"])
@@ -95,7 +95,6 @@ class Deletions(DeletionHandlers):
         if not recorded:
             self._cast(root.id)
         our_log.about(root.id, project.id)
-        resp.status = 202
         resp.headers["Location"] = href(req, root.id)
         return self._shown(req, root.id)
 
@@ -169,7 +168,7 @@ class Deletions(DeletionHandlers):
     def _tree(
         self,
         req: webob.Request,
-        body: Mapping[str, Any],
+        body: Body,
         project: Project,
         below: Sequence[tuple[str, str]],
         fields: Mapping[str, Any],
@@ -222,19 +221,18 @@ class Deletions(DeletionHandlers):
         return made
 
     @pecan.expose("json")
-    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def index(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:
         """Return a page of the deletions that the requester may see.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
-        query = schemas.check_query(req, schemas.LIST_QUERY)
         filters: dict[str, Any] = {k: query[k][0] for k in _PLAIN if k in query}
         for name in ("dry_run", "attention"):
             if name in query:
                 filters[name] = query[name][0].lower() == "true"
         if "status" in query:
-            live = transitions.LIVE if schemas.LIVE in query["status"] else frozenset()
-            filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
+            live = transitions.LIVE if queries.LIVE in query["status"] else frozenset()
+            filters["status"] = sorted({*query["status"], *map(str, live)} - {queries.LIVE})
         refused = forbidden(policies.LIST)
         allowed, domain_id = self._domain(req, refused, filters.get("domain_id"), filters.get("project_id"))
         times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
@@ -344,7 +342,7 @@ def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     return tree and alike and made.origin is wanted.origin and made.status is not Status.CANCELLING
 
 
-def _check_fields(body: Mapping[str, Any], mode: Mode) -> None:
+def _check_fields(body: Body, mode: Mode) -> None:
     """Check that the fields of the body go together.
 
     :raises ApiError: 400 invalid_body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pecan
@@ -11,6 +10,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import policies, schemas
+from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.deletion import DeletionHandlers, href, requester
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core.deletion import Deletion
@@ -25,25 +25,19 @@ class Forcing(DeletionHandlers):
     """The handler."""
 
     @pecan.expose("json")
-    def force(self, req: webob.Request, resp: webob.Response, project_id: str) -> dict[str, Any]:
+    def force(self, req: webob.Request, resp: webob.Response, project_id: str, body: Body) -> dict[str, Any]:
         """Record that the project's deletion abandons what it cannot delete.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden, project_protected; 409 no_deletion_under_way,
             not_forcible, conflict; 415; 503 force_unavailable
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permitted(req, project_id)
-        body = schemas.check_body(req, schemas.FORCE_BODY)
         d = self._forcible(req, project_id)
         if (proposal := self._proposal(req, d, body)) and (event := self._propose(req, proposal)):
             LOG.warning("%s", event.message)
-        resp.status = 202
         resp.headers["Location"] = href(req, d.id)
         return self._shown(req, d.id)
 
-    def _proposal(
-        self, req: webob.Request, d: Deletion, body: Mapping[str, Any]
-    ) -> AbandonLeftovers | OverruleUses | None:
+    def _proposal(self, req: webob.Request, d: Deletion, body: Body) -> AbandonLeftovers | OverruleUses | None:
         """Return what a request asks for; ``None``: it repeats an earlier one.
 
         The uses that are on record now are overruled, and no others. The delete may harm projects of other domains. So

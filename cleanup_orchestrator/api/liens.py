@@ -5,18 +5,18 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 import pecan
 import webob
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import tell_engine
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api.context import Body, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.expiring import Expiring
 from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.store import Page
 
 
@@ -26,27 +26,16 @@ class Liens(Expiring[Lien]):
     A lien overrides what a domain manager may delete. Therefore only admins manage liens by default.
     """
 
-    noun, ended, query = "lien", "removed", schemas.LIENS_QUERY
-    rules = MappingProxyType(
-        {
-            "create": policies.LIEN_CREATE,
-            "list": policies.LIEN_LIST,
-            "get": policies.LIEN_GET,
-            "delete": policies.LIEN_DELETE,
-        }
-    )
+    noun, ended = "lien", "removed"
 
     @pecan.expose("json")
-    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def create(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Record a lien. It is in force at once: workers check it before each delete.
 
         Keystone is not asked whether the project exists: a lien may be older than its project, and outlives it.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, "create")
-        body = schemas.check_body(req, schemas.LIEN_BODY)
         now = self._context.store.now()
         lien = Lien(
             id=str(uuid.uuid4()),
@@ -60,7 +49,7 @@ class Liens(Expiring[Lien]):
             request_id=req.context.request_id,
         )
         if lien.expires_at is not None and lien.expires_at <= now:
-            raise schemas.invalid_field("expires_at", f"must be later than now, which is {views.time(now)}")
+            raise schemas.invalid_field("expires_at", f"must be later than now, which is {utc(now)}")
         our_log.about("-", lien.project_id)
         lien = self._context.store.add_lien(lien)
         self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)

@@ -1,7 +1,7 @@
 """Builds the OpenAPI 3.1 document of the API from ``operations``.
 
-Schemas in ``answers.NAMED`` become components. A client that knows a component by its name can rely on it: a field is
-only added, and only with a new microversion.
+Each shape becomes a component of its name. A client that knows a component by its name can rely on it: a field is only
+added, and only with a new microversion.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cleanup_orchestrator.api import answers, errors, microversions, schemas
-from cleanup_orchestrator.api.operations import OPERATIONS, Answer, Operation
+from cleanup_orchestrator.api import errors, microversions, responses
+from cleanup_orchestrator.api.operations import OPERATIONS, Operation
+from cleanup_orchestrator.api.responses import Form, Response
+from cleanup_orchestrator.shapes import forms, schema
+from cleanup_orchestrator.shapes.base import Input, Shape
 
 Schema = dict[str, Any]
 
-_NAMES = {id(schema): name for name, schema in answers.NAMED.items()}
 _TAGS = {
     "versions": "What the API offers. These calls need no token.",
     "deletions": "Deletions of projects.",
@@ -67,7 +69,7 @@ def _document() -> Schema:
         },
         "paths": paths,
         "components": {
-            "schemas": {name: _inner(schema) for name, schema in answers.NAMED.items()},
+            "schemas": {shape.__name__: schema.schema(shape, _ref) for shape in shapes()},
             "responses": refusals,
             "parameters": {"microversion": _microversion()},
             "headers": {
@@ -83,6 +85,14 @@ def _document() -> Schema:
         "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
         "x-errors": {code: {"status": status, "meaning": about} for code, (status, about) in errors.CODES.items()},
     }
+
+
+@functools.cache
+def shapes() -> tuple[type[Shape], ...]:
+    """Return the shapes of all answers, by name."""
+    used = [each.shape for operation in OPERATIONS.values() for each in operation.responses.values()]
+    found = {inner for shape in (*used, responses.Errors) for inner in schema.nested_shapes(shape)}
+    return tuple(sorted(found - {Shape}, key=lambda shape: shape.__name__))
 
 
 @functools.cache
@@ -128,8 +138,8 @@ def _operation(path: str, operation: Operation, refusals: dict[str, Schema]) -> 
     else:
         shown["parameters"].append({"$ref": "#/components/parameters/microversion"})
     if operation.body is not None:
-        content = {"application/json": {"schema": _inner(operation.body)}}
-        shown["requestBody"] = {"required": bool(operation.body["required"]), "content": content}
+        body = schema.of_body(operation.body)
+        shown["requestBody"] = {"required": bool(body["required"]), "content": {"application/json": {"schema": body}}}
     _add_example(shown, examples().get(operation.name, {}))
     return shown
 
@@ -146,12 +156,13 @@ def _path_parameters(path: str) -> list[Schema]:
     if "{id}" not in path:
         return []
     resource = path.split("/")[2]
-    schema = schemas.ID if resource in _IDS else {"type": "string", "format": "uuid"}
+    form = forms.ID if resource in _IDS else {"type": "string", "format": "uuid"}
     about = _IDS.get(resource, f"ID of the {resource.removesuffix('s').replace('-', ' ')}.")
-    return [{"name": "id", "in": "path", "required": True, "description": about, "schema": schema}]
+    return [{"name": "id", "in": "path", "required": True, "description": about, "schema": form}]
 
 
-def _query_parameters(query: Schema) -> list[Schema]:
+def _query_parameters(shape: type[Input]) -> list[Schema]:
+    query = schema.of_query(shape)
     shown = {name: _parameter(name, values) for name, values in query["properties"].items()}
     for name in query["required"]:
         shown[name]["required"] = True
@@ -174,9 +185,9 @@ def _responses(operation: Operation, refusals: dict[str, Schema]) -> Schema:
     headers: Schema = {"X-Openstack-Request-Id": {"$ref": "#/components/headers/request_id"}}
     headers[microversions.HEADER] = {"$ref": "#/components/headers/microversion"}
     found: Schema = {}
-    for status, answer in operation.answers.items():
-        found[str(status)] = {"description": answer.about, "headers": headers, **_content(answer)}
-        if answer.location:
+    for status, response in operation.responses.items():
+        found[str(status)] = {"description": response.about, "headers": headers, **_content(response)}
+        if response.location:
             location = {"Location": {"$ref": "#/components/headers/location"}}
             found[str(status)] |= {"headers": {**headers, **location}}
     for status, codes in operation.codes().items():
@@ -199,26 +210,14 @@ def _of_codes(codes: tuple[str, ...]) -> Schema:
     return {"allOf": [{"$ref": "#/components/schemas/Errors"}, narrowed]}
 
 
-def _content(answer: Answer) -> Schema:
-    if answer.schema is None:
+def _content(response: Response) -> Schema:
+    if response.form is Form.NOTHING:
         return {}
-    content: Schema = {"application/json": {"schema": _inner(answer.schema)}}
-    if answer.csv:
+    content: Schema = {"application/json": {"schema": response.schema(_ref)}}
+    if response.csv:
         content["text/csv"] = {"schema": {"type": "string"}}
     return {"content": content}
 
 
-def _ref(schema: Any) -> Any:
-    """Return a schema, as a reference if it has a name."""
-    if isinstance(schema, list):
-        return [_ref(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if id(schema) in _NAMES:
-        return {"$ref": f"#/components/schemas/{_NAMES[id(schema)]}"}
-    return _inner(schema)
-
-
-def _inner(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema with references to the named schemas inside."""
-    return {name: _ref(value) for name, value in schema.items() if name != "$schema"}
+def _ref(shape: type[Shape]) -> Schema:
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}

@@ -1,43 +1,67 @@
-"""The table of all operations: the one source of the routes, the OpenAPI document and the reference.
+"""The table of all operations.
 
-An operation names its handler, its schemas and its errors. The handler names the schemas again where it checks them; a
-test compares them. To add a parameter or a field of a body, add one line to its schema in ``schemas``. To add a field
-of an answer, add it in ``views`` and in ``answers``. Each change of the API needs a new microversion: see
-``microversions``.
+It is the one source of the routes, the checks of a request, the OpenAPI document, the operations of the policy rules,
+and the reference.
+
+To add a parameter, or a field of a body or an answer, add one line to its shape. Each change of the API needs a new
+microversion: see ``microversions``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from cleanup_orchestrator.api import answers, errors, schemas
-
-Schema = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer of an operation that succeeds."""
-
-    about: str
-    schema: Schema | None = None  #: of the JSON; ``None``: there is no body
-    location: bool = False  #: whether the header ``Location`` has the URL of the record
-    csv: bool = False  #: whether it can also be CSV
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.api import errors, policies, responses
+from cleanup_orchestrator.api.brake import Brakes
+from cleanup_orchestrator.api.coverage import Services
+from cleanup_orchestrator.api.deletion import SingleDeletion
+from cleanup_orchestrator.api.deletion_actions import DeletionActions
+from cleanup_orchestrator.api.deletions import Deletions
+from cleanup_orchestrator.api.discovery import Discovery
+from cleanup_orchestrator.api.force import Forcing
+from cleanup_orchestrator.api.liens import Liens
+from cleanup_orchestrator.api.orphans import OrphanScans
+from cleanup_orchestrator.api.plans import Plans
+from cleanup_orchestrator.api.responses import Response
+from cleanup_orchestrator.api.searches import Searches
+from cleanup_orchestrator.api.waivers import Waivers
+from cleanup_orchestrator.shapes import bodies, queries
+from cleanup_orchestrator.shapes.base import Input
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the API."""
+    """One operation of the API.
 
-    handler: str  #: ``object.method``; ``root`` has the objects
+    The handler is called with the request, the response, the ID of the path, the checked query and the checked body;
+    without those that the operation does not have.
+    """
+
+    name: str  #: the ID of the operation in the OpenAPI document
+    owner: type[Any]  #: the class of the handler
+    handler: Callable[..., Any]
     summary: str
-    answers: Mapping[int, Answer]
+    responses: Mapping[int, Response]  #: of the success, by its only status
     errors: tuple[str, ...] = ()  #: codes besides those of :meth:`codes`
-    query: Schema = dataclasses.field(default_factory=lambda: schemas.NOTHING)
-    body: Schema | None = None  #: ``None``: no body is read
-    public: bool = False  #: needs no token, and answers the same for each microversion
+    query: type[Input] = bodies.Nothing
+    body: type[Input] | None = None  #: ``None``: no body is read
+    rule: str = ""  #: the policy rule; empty: the operation needs no token, and answers the same for each microversion
+    also: tuple[str, ...] = ()  #: further policy rules that the handler checks
+    refusal: str = ""  #: the text of the 403, if the rule is about the whole cloud; empty: the handler checks the rule
+
+    @property
+    def public(self) -> bool:
+        """Whether the operation needs no token."""
+        return not self.rule
+
+    @property
+    def success(self) -> int:
+        """The status of a success."""
+        [status] = self.responses
+        return status
 
     def codes(self) -> dict[int, tuple[str, ...]]:
         """Return the codes of all errors that the operation can answer, by status."""
@@ -54,229 +78,271 @@ class Operation:
             by_status[status] = (*by_status.get(status, ()), code)
         return by_status
 
-    @property
-    def name(self) -> str:
-        """The id of the operation in the OpenAPI document."""
-        return self.handler.replace(".", "_")
 
-
-_DELETION = answers.one("deletion", answers.DELETION)
-_SCAN = answers.one("orphan_scan", answers.ORPHAN_SCAN)
-_LIEN = answers.one("lien", answers.LIEN)
-_WAIVER = answers.one("waiver", answers.WAIVER)
-_BRAKE = answers.one("brake", answers.BRAKE)
-_ENDED = {204: Answer("The record is ended, or was ended before.")}
+_LIENS = "only an admin may record or end liens; a reader of the system may see them"
+_WAIVERS = "only an admin may record or end waivers; a reader of the system may see them"
+_BRAKE = "only an admin may pull or lift the brake; a reader of the system may see it"
+_SCANS = "only an admin may do this; a reader of the system may only read"
+_RECORDED = "The deletion is recorded, or the same one is already under way."
+_ENDED = {204: Response("The record is ended, or was ended before.")}
 
 OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/"): Operation(
-        "root.versions",
+        "root_versions", Discovery, Discovery.versions,
         "List the versions of the API",
-        {200: Answer("The versions.", answers.every("versions", answers.VERSION))},
-        public=True,
+        {200: responses.every("The versions.", responses.Version)},
     ),
     ("GET", "/v1"): Operation(
-        "root.version",
+        "root_version", Discovery, Discovery.version,
         "Show version 1 of the API",
-        {200: Answer("The version.", answers.one("version", answers.VERSION))},
-        public=True,
+        {200: responses.one("The version.", responses.Version)},
     ),
     ("GET", "/v1/openapi.json"): Operation(
-        "root.openapi",
+        "root_openapi", Discovery, Discovery.openapi,
         "Get the OpenAPI document of the API",
-        {200: Answer("An OpenAPI 3.1 document.", {"type": "object"})},
-        public=True,
+        {200: Response("An OpenAPI 3.1 document.", responses.Form.OTHER)},
     ),
     ("GET", "/v1/deletions"): Operation(
-        "deletions.index",
+        "deletions_index", Deletions, Deletions.index,
         "List deletions",
-        {200: Answer("A page of the deletions that the caller may see.", answers.many("deletions", answers.DELETION))},
-        query=schemas.LIST_QUERY,
+        {200: responses.page("A page of the deletions that the caller may see.", shapes.Deletion)},
+        query=queries.DeletionsQuery,
+        rule=policies.LIST,
     ),
     ("POST", "/v1/deletions"): Operation(
-        "deletions.create",
+        "deletions_create", Deletions, Deletions.create,
         "Request the deletion of a project",
-        {202: Answer("The deletion is recorded, or the same one is already under way.", _DELETION, location=True)},
+        {202: responses.one(_RECORDED, shapes.Deletion, location=True)},
         (
             "project_is_domain", "project_protected", "project_not_found", "plan_not_found", "deletion_under_way",
             "project_has_children", "subtree_too_large", "project_has_liens", "plan_unusable", "conflict",
             "deletion_limit_reached",
         ),
-        body=schemas.CREATE_BODY,
+        body=bodies.CreateBody,
+        rule=policies.CREATE,
     ),
     ("GET", "/v1/deletions/{id}"): Operation(
-        "deletion.get",
+        "deletion_get", SingleDeletion, SingleDeletion.get,
         "Show a deletion",
-        {200: Answer("The deletion.", _DELETION)},
+        {200: responses.one("The deletion.", shapes.Deletion)},
         ("deletion_not_found",),
+        rule=policies.GET, also=(policies.GRANTS_GET,),
     ),
     ("GET", "/v1/deletions/{id}/leftovers"): Operation(
-        "deletion.leftovers",
+        "deletion_leftovers", SingleDeletion, SingleDeletion.leftovers,
         "List the leftovers of a deletion",
-        {200: Answer("A page of the resources that are left.", answers.many("leftovers", answers.LEFTOVER))},
+        {200: responses.page("A page of the resources that are left.", shapes.Leftover)},
         ("deletion_not_found",),
-        query=schemas.LEFTOVERS_QUERY,
+        query=queries.LeftoversQuery,
+        rule=policies.GET,
     ),
     ("GET", "/v1/leftovers"): Operation(
-        "searches.leftovers",
+        "searches_leftovers", Searches, Searches.leftovers,
         "List what the latest deletion of each project left",
-        {200: Answer("A page of the leftovers.", answers.many("leftovers", answers.PROJECT_LEFTOVER))},
-        query=schemas.ALL_LEFTOVERS_QUERY,
+        {200: responses.page("A page of the leftovers.", shapes.ProjectLeftover)},
+        query=queries.AllLeftoversQuery,
+        rule=policies.LIST,
     ),
     ("GET", "/v1/deletions/{id}/events"): Operation(
-        "deletion.events",
+        "deletion_events", SingleDeletion, SingleDeletion.events,
         "List the journal of a deletion",
-        {200: Answer("A page of the journal, oldest first.", answers.many("events", answers.EVENT))},
+        {200: responses.page("A page of the journal, oldest first.", shapes.Event)},
         ("deletion_not_found",),
-        query=schemas.EVENTS_QUERY,
+        query=queries.EventsQuery,
+        rule=policies.GET,
     ),
     ("GET", "/v1/events"): Operation(
-        "searches.events",
+        "searches_events", Searches, Searches.events,
         "List the journal entries of all deletions that name a resource",
-        {200: Answer("A page of the entries, oldest first.", answers.many("events", answers.PROJECT_EVENT))},
-        query=schemas.ALL_EVENTS_QUERY,
+        {200: responses.page("A page of the entries, oldest first.", shapes.ProjectEvent)},
+        query=queries.AllEventsQuery,
+        rule=policies.LIST,
     ),
     ("POST", "/v1/deletions/{id}/retry"): Operation(
-        "actions.retry",
+        "actions_retry", DeletionActions, DeletionActions.retry,
         "Begin a new attempt of a deletion, or try again at once what waits",
-        {202: Answer("The new attempt has begun, or the waiting times have ended.", _DELETION)},
+        {202: responses.one("The new attempt has begun, or the waiting times have ended.", shapes.Deletion)},
         (
             "project_protected", "deletion_not_found", "not_retryable", "deletion_under_way", "project_has_liens",
             "conflict", "deletion_limit_reached",
         ),
-        body=schemas.NO_BODY,
+        body=bodies.Nothing,
+        rule=policies.RETRY,
     ),
     ("POST", "/v1/deletions/{id}/cancel"): Operation(
-        "actions.cancel",
+        "actions_cancel", DeletionActions, DeletionActions.cancel,
         "Stop a deletion and undo its lock",
-        {202: Answer("The deletion is being cancelled.", _DELETION)},
+        {202: responses.one("The deletion is being cancelled.", shapes.Deletion)},
         ("deletion_not_found", "not_cancellable", "conflict"),
-        body=schemas.NO_BODY,
+        body=bodies.Nothing,
+        rule=policies.CANCEL, also=(policies.CANCEL_OF_ADMIN,),
     ),
     ("POST", "/v1/deletions/{id}/restore"): Operation(
-        "actions.restore",
+        "actions_restore", DeletionActions, DeletionActions.restore,
         "Stop a deletion before its first delete",
-        {202: Answer("The deletion is being cancelled.", _DELETION)},
+        {202: responses.one("The deletion is being cancelled.", shapes.Deletion)},
         ("deletion_not_found", "not_restorable", "not_cancellable", "conflict"),
-        body=schemas.NO_BODY,
+        body=bodies.Nothing,
+        rule=policies.RESTORE, also=(policies.CANCEL_OF_ADMIN,),
     ),
     ("POST", "/v1/deletions/{id}/approve"): Operation(
-        "actions.approve",
+        "actions_approve", DeletionActions, DeletionActions.approve,
         "Approve that a deletion exceeds a limit",
-        {202: Answer("The deletion continues.", _DELETION)},
+        {202: responses.one("The deletion continues.", shapes.Deletion)},
         ("self_approval", "delegated_approval", "deletion_not_found", "not_awaiting_approval", "conflict"),
-        body=schemas.APPROVE_BODY,
+        body=bodies.ApproveBody,
+        rule=policies.APPROVE,
     ),
     ("GET", "/v1/plans/{id}"): Operation(
-        "plans.get",
+        "plans_get", Plans, Plans.get,
         "Show a plan",
-        {200: Answer("The plan.", answers.one("plan", answers.PLAN))},
+        {200: responses.one("The plan.", shapes.Plan)},
         ("plan_not_found",),
+        rule=policies.PLAN_GET,
     ),
     ("GET", "/v1/plans/{id}/resources"): Operation(
-        "plans.resources",
+        "plans_resources", Plans, Plans.resources,
         "List the resources of a plan",
-        {200: Answer("A page of the resources.", answers.many("resources", answers.PLANNED))},
+        {200: responses.page("A page of the resources.", shapes.PlannedResource)},
         ("plan_not_found",),
-        query=schemas.PLAN_RESOURCES_QUERY,
+        query=queries.PlanResourcesQuery,
+        rule=policies.PLAN_GET,
     ),
     ("DELETE", "/v1/projects/{id}/force"): Operation(
-        "forcing.force",
+        "forcing_force", Forcing, Forcing.force,
         "Let the deletion of a project abandon what it cannot delete",
-        {202: Answer("The force is recorded.", _DELETION, location=True)},
+        {202: responses.one("The force is recorded.", shapes.Deletion, location=True)},
         ("project_protected", "no_deletion_under_way", "not_forcible", "conflict", "force_unavailable"),
-        body=schemas.FORCE_BODY,
+        body=bodies.ForceBody,
+        rule=policies.FORCE,
     ),
     ("GET", "/v1/services"): Operation(
-        "services.index",
+        "services_index", Services, Services.index,
         "List the services of the catalog and what handles them",
-        {200: Answer("All services.", answers.every("services", answers.SERVICE))},
-        query=schemas.SERVICES_QUERY,
+        {200: responses.every("All services.", shapes.Service)},
+        query=queries.ServicesQuery,
+        rule=policies.SERVICES,
     ),
     ("GET", "/v1/liens"): Operation(
-        "liens.index",
+        "liens_index", Liens, Liens.index,
         "List liens",
-        {200: Answer("A page of liens.", answers.many("liens", answers.LIEN))},
-        query=schemas.LIENS_QUERY,
+        {200: responses.page("A page of liens.", shapes.Lien)},
+        query=queries.LiensQuery,
+        rule=policies.LIEN_LIST, refusal=_LIENS,
     ),
     ("POST", "/v1/liens"): Operation(
-        "liens.create",
+        "liens_create", Liens, Liens.create,
         "Protect a project by a lien",
-        {201: Answer("The lien is in force.", _LIEN, location=True)},
-        body=schemas.LIEN_BODY,
+        {201: responses.one("The lien is in force.", shapes.Lien, location=True)},
+        body=bodies.LienBody,
+        rule=policies.LIEN_CREATE, refusal=_LIENS,
     ),
     ("GET", "/v1/liens/{id}"): Operation(
-        "liens.get", "Show a lien", {200: Answer("The lien.", _LIEN)}, ("lien_not_found",)
+        "liens_get", Liens, Liens.get,
+        "Show a lien",
+        {200: responses.one("The lien.", shapes.Lien)},
+        ("lien_not_found",),
+        rule=policies.LIEN_GET, refusal=_LIENS,
     ),
-    ("DELETE", "/v1/liens/{id}"): Operation("liens.delete", "Remove a lien", _ENDED, ("lien_not_found",)),
-    ("GET", "/v1/brake"): Operation("brakes.get", "Show the brake", {200: Answer("The brake.", _BRAKE)}),
+    ("DELETE", "/v1/liens/{id}"): Operation(
+        "liens_delete", Liens, Liens.delete, "Remove a lien", _ENDED, ("lien_not_found",),
+        rule=policies.LIEN_DELETE, refusal=_LIENS,
+    ),
+    ("GET", "/v1/brake"): Operation(
+        "brakes_get", Brakes, Brakes.get, "Show the brake", {200: responses.one("The brake.", shapes.Brake)},
+        rule=policies.BRAKE_GET, refusal=_BRAKE,
+    ),
     ("POST", "/v1/brake"): Operation(
-        "brakes.pull",
+        "brakes_pull", Brakes, Brakes.pull,
         "Set the brake, which stops all deletions",
-        {200: Answer("The brake is on.", _BRAKE)},
-        body=schemas.BRAKE_BODY,
+        {200: responses.one("The brake is on.", shapes.Brake)},
+        body=bodies.BrakeBody,
+        rule=policies.BRAKE_SET, refusal=_BRAKE,
     ),
-    ("DELETE", "/v1/brake"): Operation("brakes.lift", "Lift the brake", {204: Answer("The brake is off.")}),
+    ("DELETE", "/v1/brake"): Operation(
+        "brakes_lift", Brakes, Brakes.lift, "Lift the brake", {204: Response("The brake is off.")},
+        rule=policies.BRAKE_UNSET, refusal=_BRAKE,
+    ),
     ("GET", "/v1/waivers"): Operation(
-        "waivers.index",
+        "waivers_index", Waivers, Waivers.index,
         "List waivers",
-        {200: Answer("A page of waivers.", answers.many("waivers", answers.WAIVER))},
-        query=schemas.WAIVERS_QUERY,
+        {200: responses.page("A page of waivers.", shapes.Waiver)},
+        query=queries.WaiversQuery,
+        rule=policies.WAIVER_LIST, refusal=_WAIVERS,
     ),
     ("POST", "/v1/waivers"): Operation(
-        "waivers.create",
+        "waivers_create", Waivers, Waivers.create,
         "Let deletions skip a service",
-        {201: Answer("The waiver is in force.", _WAIVER, location=True)},
+        {201: responses.one("The waiver is in force.", shapes.Waiver, location=True)},
         ("not_waivable", "not_in_catalog"),
-        body=schemas.WAIVER_BODY,
+        body=bodies.WaiverBody,
+        rule=policies.WAIVER_CREATE, refusal=_WAIVERS,
     ),
     ("GET", "/v1/waivers/{id}"): Operation(
-        "waivers.get", "Show a waiver", {200: Answer("The waiver.", _WAIVER)}, ("waiver_not_found",)
+        "waivers_get", Waivers, Waivers.get,
+        "Show a waiver",
+        {200: responses.one("The waiver.", shapes.Waiver)},
+        ("waiver_not_found",),
+        rule=policies.WAIVER_GET, refusal=_WAIVERS,
     ),
-    ("DELETE", "/v1/waivers/{id}"): Operation("waivers.delete", "Withdraw a waiver", _ENDED, ("waiver_not_found",)),
+    ("DELETE", "/v1/waivers/{id}"): Operation(
+        "waivers_delete", Waivers, Waivers.delete, "Withdraw a waiver", _ENDED, ("waiver_not_found",),
+        rule=policies.WAIVER_DELETE, refusal=_WAIVERS,
+    ),
     ("GET", "/v1/orphan-scans"): Operation(
-        "scans.index",
+        "scans_index", OrphanScans, OrphanScans.index,
         "List orphan scans",
-        {200: Answer("A page of orphan scans.", answers.many("orphan_scans", answers.ORPHAN_SCAN))},
-        query=schemas.ORPHAN_SCANS_QUERY,
+        {200: responses.page("A page of orphan scans.", shapes.OrphanScan)},
+        query=queries.OrphanScansQuery,
+        rule=policies.ORPHAN_SCAN_LIST, refusal=_SCANS,
     ),
     ("POST", "/v1/orphan-scans"): Operation(
-        "scans.create",
+        "scans_create", OrphanScans, OrphanScans.create,
         "Begin an orphan scan",
-        {202: Answer("The scan is recorded.", _SCAN, location=True)},
+        {202: responses.one("The scan is recorded.", shapes.OrphanScan, location=True)},
         ("orphan_scan_under_way",),
-        body=schemas.NO_BODY,
+        body=bodies.Nothing,
+        rule=policies.ORPHAN_SCAN_CREATE, refusal=_SCANS,
     ),
     ("GET", "/v1/orphan-scans/{id}"): Operation(
-        "scans.get", "Show an orphan scan", {200: Answer("The scan.", _SCAN)}, ("orphan_scan_not_found",)
+        "scans_get", OrphanScans, OrphanScans.get,
+        "Show an orphan scan",
+        {200: responses.one("The scan.", shapes.OrphanScan)},
+        ("orphan_scan_not_found",),
+        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
     ),
     ("DELETE", "/v1/orphan-scans/{id}"): Operation(
-        "scans.cancel",
+        "scans_cancel", OrphanScans, OrphanScans.cancel,
         "Cancel an orphan scan",
-        {204: Answer("The scan is cancelled, or was cancelled before.")},
+        {204: Response("The scan is cancelled, or was cancelled before.")},
         ("orphan_scan_not_found", "orphan_scan_ended"),
+        rule=policies.ORPHAN_SCAN_CANCEL, refusal=_SCANS,
     ),
     ("GET", "/v1/orphan-scans/{id}/orphans"): Operation(
-        "scans.orphans",
+        "scans_orphans", OrphanScans, OrphanScans.orphans,
         "List the orphans that a scan found",
-        {200: Answer("A page of orphans; as CSV, all orphans.", answers.many("orphans", answers.ORPHAN), csv=True)},
+        {200: responses.page("A page of orphans; as CSV, all orphans.", shapes.Orphan, csv=True)},
         ("orphan_scan_not_found",),
-        query=schemas.ORPHANS_QUERY,
+        query=queries.OrphansQuery,
+        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
     ),
     ("GET", "/v1/orphan-scans/{id}/projects"): Operation(
-        "scans.projects",
+        "scans_projects", OrphanScans, OrphanScans.projects,
         "List the projects of the orphans that a scan found",
-        {200: Answer("A page of projects.", answers.many("projects", answers.ORPHAN_PROJECT))},
+        {200: responses.page("A page of projects.", shapes.OrphanProject)},
         ("orphan_scan_not_found",),
-        query=schemas.ORPHAN_PROJECTS_QUERY,
+        query=queries.OrphanProjectsQuery,
+        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
     ),
     ("POST", "/v1/orphan-scans/{id}/adopt"): Operation(
-        "scans.adopt",
+        "scans_adopt", OrphanScans, OrphanScans.adopt,
         "Delete the orphans of one project",
-        {202: Answer("The deletion is recorded, or the same one is already under way.", _DELETION, location=True)},
+        {202: responses.one(_RECORDED, shapes.Deletion, location=True)},
         (
             "project_protected", "orphan_scan_not_found", "orphan_project_not_found", "orphan_scan_under_way",
             "project_known", "deletion_under_way",
         ),
-        body=schemas.ADOPT_BODY,
+        body=bodies.AdoptBody,
+        rule=policies.ORPHAN_SCAN_ADOPT, refusal=_SCANS,
     ),
 }  # fmt: skip

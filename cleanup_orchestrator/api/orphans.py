@@ -13,10 +13,10 @@ import webob
 from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import shapes
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import names, policies, schemas, views
-from cleanup_orchestrator.api.blocking import Blocking
-from cleanup_orchestrator.api.context import ApiContext, tell_engine
+from cleanup_orchestrator.api import deletion, names, schemas, views
+from cleanup_orchestrator.api.context import ApiContext, Body, Query, tell_engine
 from cleanup_orchestrator.api.deletion import requester
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -24,15 +24,10 @@ from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, a
 from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanStatus, counted, counts
 from cleanup_orchestrator.core.step import TASKS, Step, StepKind
+from cleanup_orchestrator.shapes.render import render, render_listed
 
 LOG = log.getLogger(__name__)
 
-#: The columns of the CSV export.
-COLUMNS = (
-    "project_id", "region", "service", "type", "id", "name", "project_setting", "created_at", "age_known",
-    "first_seen_at",
-    "last_seen_at",
-)  # fmt: skip
 #: Characters that begin a formula in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: Rows that the export reads at a time.
@@ -54,9 +49,6 @@ class OrphanScans:
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 409 orphan_scan_under_way; 415
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, policies.ORPHAN_SCAN_CREATE)
-        schemas.check_body(req, schemas.NO_BODY)
         who = {"user_id": req.context.user_id or "", "user_name": req.context.user_name or ""}
         try:
             scan = self._context.store.create_orphan_scan(self._context.scan(request_id=req.context.request_id, **who))
@@ -66,18 +58,15 @@ class OrphanScans:
         assert scan is not None
         LOG.info("orphan scan %s: requested by %s (%s)", scan.id, scan.user_name, scan.user_id)
         tell_engine(self._context.engine.decide, scan.id)
-        resp.status = 202
         resp.headers["Location"] = _href(req, scan.id)
         return self._shown(req, scan.id)
 
     @pecan.expose("json")
-    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def index(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:
         """Return a page of scans, latest first.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
-        query = schemas.check_query(req, schemas.ORPHAN_SCANS_QUERY)
-        self._permit(req, policies.ORPHAN_SCAN_LIST)
         paging = Paging.of(query, self._context)
         filters = {"status": query["status"][0]} if "status" in query else {}
         try:
@@ -86,7 +75,10 @@ class OrphanScans:
             text = "'marker' is not the id of an orphan scan"
             raise ApiError(400, "invalid_query", text, field="marker") from None
         shown, links = paging.cut(req, found, lambda scan: scan.id)
-        return {"orphan_scans": [_view(req, scan) for scan in shown], **links}
+        return {
+            "orphan_scans": [render_listed(shapes.OrphanScan, scan, links=_links(req, scan)) for scan in shown],
+            **links,
+        }
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
@@ -94,18 +86,14 @@ class OrphanScans:
 
         :raises ApiError: 403 forbidden; 404 orphan_scan_not_found
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, policies.ORPHAN_SCAN_GET)
         return self._shown(req, scan_id)
 
-    @pecan.expose("json")
-    def cancel(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
+    @pecan.expose(content_type="application/json")
+    def cancel(self, req: webob.Request, resp: webob.Response, scan_id: str) -> None:
         """Cancel a scan that is under way. The record stays.
 
         :raises ApiError: 403 forbidden; 404 orphan_scan_not_found; 409 orphan_scan_ended
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, policies.ORPHAN_SCAN_CANCEL)
         scan, _steps = self._find(scan_id)
         message = f"cancelled by {req.context.user_name or req.context.user_id or 'an unknown user'}"
         if scan.status in SCANNING:
@@ -114,19 +102,15 @@ class OrphanScans:
         if scan.status is not ScanStatus.CANCELLED:
             text = f"the scan has ended ({scan.status}): there is nothing to cancel"
             raise ApiError(409, "orphan_scan_ended", text, status_now=str(scan.status))
-        resp.status, resp.content_type = 204, None
-        return resp  # pecan would render None as a body
 
     # ------------------------------------------------------------------------------------------------- what was found
     @pecan.expose(content_type="text/csv")
     @pecan.expose("json")
-    def orphans(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
+    def orphans(self, req: webob.Request, resp: webob.Response, scan_id: str, query: Query) -> webob.Response:
         """Return a page of the orphans; as CSV, all orphans.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
         """
-        query = schemas.check_query(req, schemas.ORPHANS_QUERY)
-        self._permit(req, policies.ORPHAN_SCAN_GET)
         _scan, steps = self._find(scan_id)
         wanted: tuple[str, ...] = ("project_id", "region", "service", "type")
         filters = names.resolved({name: query[name][0] for name in wanted if name in query})
@@ -152,20 +136,18 @@ class OrphanScans:
 
     def _export(self, scan_id: str, filters: Mapping[str, str]) -> Iterator[bytes]:
         """Yield all rows as CSV. Reads one page at a time to limit the memory."""
-        yield _csv([COLUMNS])
+        yield _csv([tuple(shapes.Orphan.fields)])
         marker: int | None = None
         while rows := self._context.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
             yield _csv([[_cell(value) for value in _orphan(row.orphan).values()] for row in rows])
             marker = rows[-1].row
 
     @pecan.expose("json")
-    def projects(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
+    def projects(self, req: webob.Request, resp: webob.Response, scan_id: str, query: Query) -> dict[str, Any]:
         """Return a page of the dead projects, with the counts of their orphans.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
         """
-        query = schemas.check_query(req, schemas.ORPHAN_PROJECTS_QUERY)
-        self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
         paging = Paging.of(query, self._context)
         given = {name: query[name][0] for name in ("marker", "project_id") if name in query}
@@ -175,7 +157,7 @@ class OrphanScans:
 
     # ----------------------------------------------------------------------------------------------------- adoption
     @pecan.expose("json")
-    def adopt(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
+    def adopt(self, req: webob.Request, resp: webob.Response, scan_id: str, body: Body) -> dict[str, Any]:
         """Record a request for the deletion of a dead project's orphans.
 
         If the same deletion is under way, return that one.
@@ -183,9 +165,6 @@ class OrphanScans:
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden, project_protected; 404 orphan_scan_not_found,
             orphan_project_not_found; 409 orphan_scan_under_way, project_known, deletion_under_way; 415; 503
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, policies.ORPHAN_SCAN_ADOPT)
-        body = schemas.check_body(req, schemas.ADOPT_BODY)
         project_id, dry_run = body["project_id"], body.get("dry_run", False)
         latest = self._adoptable(scan_id, project_id)
         name = latest.project_name if latest else ""
@@ -213,12 +192,8 @@ class OrphanScans:
             record = _same_deletion(other.existing, record)
         our_log.about(record.id, project_id)
         tell_engine(self._context.engine.decide, record.id)
-        href = f"{req.application_url}/v1/deletions/{record.id}"
-        resp.status = 202
-        resp.headers["Location"] = href
-        d, steps = self._context.store.shown(record.id)
-        shown = views.deletion(d, steps, self._context.rules, href, self._context.enforcer.readable(req.context))
-        return {"deletion": Blocking(self._context, req.context).added(d, shown)}
+        resp.headers["Location"] = deletion.href(req, record.id)
+        return deletion.shown(self._context, req, *self._context.store.shown(record.id))
 
     def _adoptable(self, scan_id: str, project_id: str) -> Deletion | None:
         """Check that a project can be adopted; return its latest deletion, if any.
@@ -245,9 +220,6 @@ class OrphanScans:
         return latest
 
     # ------------------------------------------------------------------------------------------------------- helpers
-    def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._context.enforcer.may(req.context, rule):
-            raise ApiError(403, "forbidden", "only an admin may do this; a reader of the system may only read")
 
     def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[Step]]:
         try:
@@ -261,7 +233,9 @@ class OrphanScans:
 
     def _shown(self, req: webob.Request, scan_id: str) -> dict[str, Any]:
         scan, steps = self._find(scan_id)
-        return {"orphan_scan": {**_view(req, scan), **_detail(scan, steps)}}
+        coverage = [_coverage(step) for step in steps if step.kind is StepKind.SCAN]
+        detail = {"counts": counted(steps), "coverage": coverage, "not_covered": scan.not_covered}
+        return {"orphan_scan": render(shapes.OrphanScan, scan, links=_links(req, scan), **detail)}
 
 
 def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
@@ -285,76 +259,27 @@ def _href(req: webob.Request, scan_id: str) -> str:
     return f"{req.application_url}/v1/orphan-scans/{scan_id}"
 
 
-def _view(req: webob.Request, scan: OrphanScan) -> dict[str, Any]:
-    return {
-        "id": scan.id,
-        "status": str(scan.status),
-        "message": scan.message,
-        "scheduled": scan.scheduled,
-        "read": scan.read,
-        "min_age": scan.min_age,
-        "reread_after": scan.reread_after,
-        "user_id": scan.user_id,
-        "user_name": scan.user_name,
-        "request_id": scan.request_id,
-        "created_at": views.time(scan.created_at),
-        "status_at": views.time(scan.status_at),
-        "reread_at": views.time(scan.reread_at),
-        "finished_at": views.time(scan.finished_at),
-        "links": [{"rel": "self", "href": _href(req, scan.id)}],
-    }
+def _links(req: webob.Request, scan: OrphanScan) -> list[dict[str, str]]:
+    return views.self_link(_href(req, scan.id))
 
 
-def _detail(scan: OrphanScan, steps: Sequence[Step]) -> dict[str, Any]:
-    return {
-        "counts": counted(steps),
-        "coverage": [
-            {
-                "region": step.region,
-                "service": step.service,
-                "type": step.type,
-                "project_setting": step.project_setting,
-                "read": step.round,
-                "state": str(step.state),
-                "outcome": str(step.outcome),
-                "reason": step.reason,
-                "message": step.message,
-                **counts(step),
-            }
-            for step in steps
-            if step.kind is StepKind.SCAN
-        ],
-        "not_covered": [dict(row) for row in scan.not_covered],
-    }
+def _coverage(step: Step) -> dict[str, Any]:
+    return render(shapes.ScannedType, step, read=step.round, **counts(step))
 
 
 def _orphan(orphan: Orphan) -> dict[str, Any]:
-    values = {
-        "project_id": orphan.project_id,
-        "region": orphan.region,
-        "service": orphan.service,
-        "type": orphan.type,
-        "id": orphan.resource_id,
-        "name": orphan.name,
-        "project_setting": orphan.project_setting,
-        "created_at": views.time(orphan.created_at),
-        "age_known": orphan.created_at is not None,
-        "first_seen_at": views.time(orphan.first_seen_at),
-        "last_seen_at": views.time(orphan.last_seen_at),
-    }
-    return {name: values[name] for name in COLUMNS}
+    return render(shapes.Orphan, orphan, id=orphan.resource_id, age_known=orphan.created_at is not None)
 
 
 def _project(project: Any) -> dict[str, Any]:
-    return {
-        "project_id": project.project_id,
-        "project_name": project.name or None,
-        "domain_id": project.domain_id or None,
-        "deletion_id": project.deletion_id or None,
-        "orphans": sum(project.counts.values()),
-        "counts": _counts(project.counts),
-        "project_settings": _counts(project.project_setting),
-    }
+    return render(
+        shapes.OrphanProject,
+        project,
+        project_name=project.name,
+        orphans=sum(project.counts.values()),
+        counts=_counts(project.counts),
+        project_settings=_counts(project.project_setting),
+    )
 
 
 def _counts(counts: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -6,11 +6,13 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, selection, time
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, place, self_link
 from cleanup_orchestrator.core import plans
 from cleanup_orchestrator.core.deletion import DeletionView
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.shapes.render import render
 
 #: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
 _ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep", Reason.NOT_SELECTED: "keep"}
@@ -52,47 +54,27 @@ def plan(
         for reason, each in counted.items():
             numbers[_ACTIONS.get(reason, "protect")] += each.number
         size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None
-        place = {"region": s.region, "service": s.service, "type": s.type}
-        said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
-        said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
-        types.append({**place, **numbers, "size": size, **said})
-    return {
-        "id": d.id,
-        "project_id": d.project_id,
-        "project_name": d.project_name,
-        "domain_id": d.domain_id,
-        "mode": str(d.mode),
-        "selection": selection(d.selection),
-        "created_at": time(d.finished_at),
-        "expires_at": time(until),
-        "user_id": d.user_id,
-        "user_name": d.user_name,
-        "hash": plans.hash_of(steps),
-        "complete": not unknown,
-        "unknown": list(unknown),
-        "delete": sum(each["delete"] for each in types),
-        "keep": sum(each["keep"] for each in types),
-        "protect": sum(each["protect"] for each in types),
-        "order": [list(level) for level in plans.levels(steps)],
-        "with_project": sorted({s.name for s in steps if s.kind is StepKind.SWEEP and s.project_setting}),
-        "types": types,
-        "blockers": blockers_of(d, steps),
-        "links": [{"rel": "self", "href": href}],
-    }
+        known = f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived
+        types.append(render(shapes.PlannedType, s, **numbers, size=size, known=known, waived=bool(s.waived)))
+    return render(
+        shapes.Plan,
+        d,
+        created_at=d.finished_at,
+        expires_at=until,
+        hash=plans.hash_of(steps),
+        complete=not unknown,
+        unknown=unknown,
+        **{action: sum(each[action] for each in types) for action in ("delete", "keep", "protect")},
+        order=plans.levels(steps),
+        with_project=sorted({s.name for s in steps if s.kind is StepKind.SWEEP and s.project_setting}),
+        types=types,
+        blockers=blockers_of(d, steps),
+        links=self_link(href),
+    )
 
 
 def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a resource of a plan; for ``blocked_by`` see :func:`leftover`."""
     one = row.leftover
-    return {
-        "action": _ACTIONS.get(one.reason, "protect"),
-        "region": row.region,
-        "service": row.service,
-        "type": row.type,
-        "id": one.id,
-        "name": one.name,
-        "size": one.size,
-        "reason": str(one.reason),
-        "message": one.message,
-        "blocked_by": list(blocked_by),
-    }
+    action = _ACTIONS.get(one.reason, "protect")
+    return render(shapes.PlannedResource, one, **place(row), action=action, blocked_by=blocked_by)

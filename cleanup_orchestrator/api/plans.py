@@ -12,9 +12,9 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import names, plan_views, policies, schemas, views
+from cleanup_orchestrator.api import names, plan_views, policies, schemas
 from cleanup_orchestrator.api.blocking import Blocking
-from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api.context import ApiContext, Query
 from cleanup_orchestrator.api.deletion import places
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -23,11 +23,13 @@ from cleanup_orchestrator.core.deletion import Deletion, DeletionView, Mode
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.core.times import utc
+from cleanup_orchestrator.shapes import queries
 
 _REASONS = {
-    schemas.DELETE: frozenset({Reason.PRESENT}),
-    schemas.KEEP: frozenset({Reason.KEPT, Reason.NOT_SELECTED}),
-    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT, Reason.NOT_SELECTED, Reason.INFORMATIONAL},
+    queries.DELETE: frozenset({Reason.PRESENT}),
+    queries.KEEP: frozenset({Reason.KEPT, Reason.NOT_SELECTED}),
+    queries.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT, Reason.NOT_SELECTED, Reason.INFORMATIONAL},
 }
 
 
@@ -43,19 +45,17 @@ class Plans:
 
         :raises ApiError: 403 forbidden; 404 plan_not_found
         """
-        schemas.check_query(req, schemas.NOTHING)
         d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
         shown = plan_views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
         return {"plan": Blocking(self._context, req.context).added(d, shown)}
 
     @pecan.expose("json")
-    def resources(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
+    def resources(self, req: webob.Request, resp: webob.Response, plan_id: str, query: Query) -> dict[str, Any]:
         """Return a page of the resources of a plan.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 plan_not_found
         """
-        query = schemas.check_query(req, schemas.PLAN_RESOURCES_QUERY)
         d = find_record(self._context, req.context, plan_id)
         paging = Paging.of(query, self._context)
         reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason) - {Reason.INFORMATIONAL}
@@ -129,8 +129,8 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: As
         why = f"it is of mode {d.mode}, and the request is of mode {asked.mode}"
     elif missing := plans.incomplete(d, steps):
         why = f"it is incomplete, {missing}"
-    elif context.store.now() > expires_at(context, d):
-        why = f"it is from {views.time(d.finished_at)}, which is too old ([deletion] plan_max_age)"
+    elif context.store.now() > (until := expires_at(context, d)):
+        why = f"it is from {utc(until - context.plan_max_age)}, which is too old ([deletion] plan_max_age)"
     elif asked.plan_hash not in (None, found):
         why = f"its hash is {found}, not the given one"
     if why:

@@ -1,4 +1,4 @@
-"""The policy rules of the API.
+"""The names and defaults of the policy rules of the API, and who checks them.
 
 The default of most rules that change something is the one of Keystone's ``identity:delete_project``. The rules that
 only read also allow readers: of the whole system, or of the project's domain.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import time
 from collections.abc import Callable, Collection, Iterator
 
-from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import policy
 
@@ -63,173 +61,6 @@ ADMIN_OR_DOMAIN_READER = (
 ADMIN_OR_DOMAIN_READER_OR_REQUESTER = (
     f"{ADMIN_OR_DOMAIN_READER} or (user_id:%(target.deletion.user_id)s and not None:%(target.deletion.user_id)s)"
 )
-_SCOPES = ["system", "domain", "project"]
-
-
-def _rule(
-    name: str, description: str, *operations: tuple[str, str], who: str = ADMIN_OR_DOMAIN_MANAGER
-) -> policy.DocumentedRuleDefault:
-    return policy.DocumentedRuleDefault(
-        name,
-        who,
-        description,
-        [{"method": method, "path": path} for method, path in operations],
-        scope_types=_SCOPES,
-    )
-
-
-_RULES = [
-    policy.RuleDefault("admin_required", "role:admin", "Users who are admins of the whole cloud."),
-    _rule(CREATE, "Request the deletion of a project.", ("POST", "/v1/deletions")),
-    _rule(
-        LIST,
-        "List deletions, and search the leftovers and journals of all deletions. The rule is checked for all domains "
-        "first. If it denies that, the answer is limited to the domain of the token. If it denies that, too, the list "
-        "is limited to the deletions that the user requested and may still read, and the searches "
-        "(``GET /v1/leftovers`` and ``GET /v1/events``) are refused.",
-        ("GET", "/v1/deletions"),
-        ("GET", "/v1/leftovers"),
-        ("GET", "/v1/events"),
-        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
-    ),
-    _rule(
-        GET,
-        "Show a deletion, its leftovers and its journal. Other users get 404. The user who requested the deletion may "
-        "read it for ``[api] requester_reads_days`` days after its end. It shows the IDs and origins of the liens on "
-        "the project also to users who may not read liens, such as readers of the domain, and not the reasons.",
-        ("GET", "/v1/deletions/{id}"),
-        ("GET", "/v1/deletions/{id}/leftovers"),
-        ("GET", "/v1/deletions/{id}/events"),
-        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
-    ),
-    _rule(
-        GRANTS_GET,
-        "See in a deletion which role assignments its lock removed. Users who may cancel or restore the deletion see "
-        "them in any case.",
-        ("GET", "/v1/deletions/{id}"),
-        who=ADMIN_OR_DOMAIN_READER,
-    ),
-    _rule(RETRY, "Start a new attempt of a deletion.", ("POST", "/v1/deletions/{id}/retry")),
-    _rule(CANCEL, "Stop a deletion and undo its drain.", ("POST", "/v1/deletions/{id}/cancel")),
-    _rule(
-        CANCEL_OF_ADMIN,
-        "Stop a deletion, or restore its project, although a user whom this rule allows has requested, retried or "
-        "forced the deletion, or one above it. It is checked in addition to the rule of the action, and also when a "
-        "deletion is requested, retried or forced, to record whether its user is such a user. By default a manager of "
-        "the domain cannot undo an admin's decision.",
-        ("POST", "/v1/deletions/{id}/cancel"),
-        ("POST", "/v1/deletions/{id}/restore"),
-        who=ADMIN,
-    ),
-    _rule(
-        FORCE,
-        "Let a stuck deletion abandon the resources that it cannot delete. They stay in the cloud, without a project.",
-        ("DELETE", "/v1/projects/{id}/force"),
-        who=ADMIN,
-    ),
-    _rule(
-        APPROVE,
-        "Approve a deletion that exceeds a limit. Users who requested, retried or forced the deletion cannot approve "
-        "it, whatever this rule says. A domain manager can create a second user in the domain. Therefore a rule that "
-        "allows domain managers allows one person to request and to approve a deletion.",
-        ("POST", "/v1/deletions/{id}/approve"),
-        who=ADMIN,
-    ),
-    _rule(
-        RESTORE,
-        "Restore a project before anything is deleted: stop the deletion and undo its drain.",
-        ("POST", "/v1/deletions/{id}/restore"),
-    ),
-    _rule(
-        PLAN_GET,
-        "Show the plan of a dry run. Other users get 404.",
-        ("GET", "/v1/plans/{id}"),
-        ("GET", "/v1/plans/{id}/resources"),
-        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
-    ),
-    _rule(
-        SERVICES,
-        "List the services of the catalog and their plugins. The target is the domain of the token.",
-        ("GET", "/v1/services"),
-        who=ADMIN_OR_DOMAIN_READER,
-    ),
-    _rule(BRAKE_GET, "Show whether the brake is on.", ("GET", "/v1/brake"), who=ADMIN_OR_READER),
-    _rule(BRAKE_SET, "Pull the brake: stop every deletion of the cloud.", ("POST", "/v1/brake"), who=ADMIN),
-    _rule(BRAKE_UNSET, "Lift the brake: let deletions continue.", ("DELETE", "/v1/brake"), who=ADMIN),
-    _rule(LIEN_CREATE, "Protect a project from deletion.", ("POST", "/v1/liens"), who=ADMIN),
-    _rule(LIEN_LIST, "List liens.", ("GET", "/v1/liens"), who=ADMIN_OR_READER),
-    _rule(LIEN_GET, "Show a lien.", ("GET", "/v1/liens/{id}"), who=ADMIN_OR_READER),
-    _rule(LIEN_DELETE, "Remove a lien: allow the deletion of the project.", ("DELETE", "/v1/liens/{id}"), who=ADMIN),
-    _rule(
-        WAIVER_CREATE,
-        "Let deletions skip a service. The resources of their projects in this service stay behind, unlisted.",
-        ("POST", "/v1/waivers"),
-        who=ADMIN,
-    ),
-    _rule(WAIVER_LIST, "List waivers.", ("GET", "/v1/waivers"), who=ADMIN_OR_READER),
-    _rule(WAIVER_GET, "Show a waiver.", ("GET", "/v1/waivers/{id}"), who=ADMIN_OR_READER),
-    _rule(WAIVER_DELETE, "Withdraw a waiver.", ("DELETE", "/v1/waivers/{id}"), who=ADMIN),
-    _rule(
-        ORPHAN_SCAN_CREATE,
-        "Start a scan of all services for resources of dead projects. A scan only reads.",
-        ("POST", "/v1/orphan-scans"),
-        who=ADMIN,
-    ),
-    _rule(ORPHAN_SCAN_LIST, "List orphan scans.", ("GET", "/v1/orphan-scans"), who=ADMIN_OR_READER),
-    _rule(
-        ORPHAN_SCAN_GET,
-        "Show an orphan scan and the resources of dead projects that it found.",
-        ("GET", "/v1/orphan-scans/{id}"),
-        ("GET", "/v1/orphan-scans/{id}/orphans"),
-        ("GET", "/v1/orphan-scans/{id}/projects"),
-        who=ADMIN_OR_READER,
-    ),
-    _rule(ORPHAN_SCAN_CANCEL, "Cancel an orphan scan.", ("DELETE", "/v1/orphan-scans/{id}"), who=ADMIN),
-    _rule(
-        ORPHAN_SCAN_ADOPT,
-        "Delete the resources of a dead project. This is irreversible, and no member of the project is left to object.",
-        ("POST", "/v1/orphan-scans/{id}/adopt"),
-        who=ADMIN,
-    ),
-]
-
-
-def list_rules() -> list[policy.RuleDefault]:
-    """Return all rules, for oslopolicy-sample-generator and the enforcer."""
-    return list(_RULES)
-
-
-#: Seconds between two searches for changed policy files.
-_RELOAD = 1.0
-
-
-class _Enforcer(policy.Enforcer):
-    """Looks for changed policy files once a second, and not at each check, which makes ten calls to the system."""
-
-    _loaded_at = float("-inf")
-
-    def load_rules(self, force_reload: bool = False) -> None:
-        """Load the rules again if a policy file has changed."""
-        now = time.monotonic()
-        if force_reload or now >= self._loaded_at + _RELOAD:
-            super().load_rules(force_reload)
-            self._loaded_at = now
-
-
-def enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
-    """Return an enforcer with the rules and the overrides of ``[oslo_policy]``."""
-    found = _Enforcer(conf)
-    found.register_defaults(list_rules())
-    return found
-
-
-def get_enforcer() -> policy.Enforcer:
-    """Return the enforcer for the command line tools of oslo.policy.
-
-    These tools know only the global configuration.
-    """
-    cfg.CONF([], project="cleanup-orchestrator")
-    return enforcer(cfg.CONF)
 
 
 #: The kinds of holds whose texts are protected, and the rule that allows to read them (the reason and the user).

@@ -1,7 +1,8 @@
-"""The URL table, and the versions document."""
+"""Routes requests to their handlers, and checks them before."""
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pecan
@@ -11,19 +12,11 @@ from keystoneauth1 import access
 from pecan import hooks
 
 from cleanup_orchestrator import compat, log
-from cleanup_orchestrator.api import errors, openapi, operations, schemas, views
-from cleanup_orchestrator.api.brake import Brakes
+from cleanup_orchestrator.api import errors, openapi, schemas
 from cleanup_orchestrator.api.context import ApiContext
-from cleanup_orchestrator.api.coverage import Services
-from cleanup_orchestrator.api.deletion import SingleDeletion
-from cleanup_orchestrator.api.deletion_actions import DeletionActions
-from cleanup_orchestrator.api.deletions import Deletions
-from cleanup_orchestrator.api.force import Forcing
-from cleanup_orchestrator.api.liens import Liens
-from cleanup_orchestrator.api.orphans import OrphanScans
-from cleanup_orchestrator.api.plans import Plans
-from cleanup_orchestrator.api.searches import Searches
-from cleanup_orchestrator.api.waivers import Waivers
+from cleanup_orchestrator.api.discovery import Discovery
+from cleanup_orchestrator.api.operations import OPERATIONS, Operation
+from cleanup_orchestrator.api.policies import PolicyEnforcer
 
 #: Only the token check sets this key: WSGI prefixes the headers of clients with ``HTTP_``.
 TOKEN_INFO = "keystone.token_info"
@@ -54,7 +47,7 @@ def _check_accept(request: webob.Request, handler: Any) -> None:
     raise errors.of_status(406)
 
 
-_PUBLIC = frozenset(segments(path) for (_, path), operation in operations.OPERATIONS.items() if operation.public)
+_PUBLIC = frozenset(segments(path) for (_, path), operation in OPERATIONS.items() if operation.public)
 
 
 def is_public(path: str) -> bool:
@@ -108,31 +101,50 @@ class Request(pecan.Request):
     GET = params
 
 
-class Root:
-    """Finds the handler for a path and a method in a table.
+#: The key of the WSGI environment with the operation of the request.
+_OPERATION = "project-cleanup.operation"
 
-    pecan's own routing over attributes is not used.
+
+class Checks(hooks.PecanHook):
+    """Checks a request by the table of operations, and gives its query and its body to the handler."""
+
+    def __init__(self, enforcer: PolicyEnforcer) -> None:
+        self._enforcer = enforcer
+
+    def before(self, state: Any) -> None:
+        """Check the request, and set the status of a success. pecan drops an empty argument that is no keyword.
+
+        :raises ApiError: 400; 403 forbidden; 415
+        """
+        request, given = state.request, state.arguments.varkw
+        operation: Operation = request.environ[_OPERATION]
+        query = schemas.check_query(request, operation.query)
+        if operation.query.fields:
+            given["query"] = query
+        if operation.refusal and not self._enforcer.may(request.context, operation.rule):
+            raise errors.ApiError(403, "forbidden", operation.refusal)
+        if operation.body is not None:
+            body = schemas.check_body(request, operation.body)
+            if operation.body.fields:
+                given["body"] = body
+        state.response.status = operation.success
+
+
+class Root:
+    """Finds the operation for a path and a method in a table.
+
+    pecan routes over attributes of objects, which would make each public attribute of a handler an operation. Its
+    documented ``_route`` replaces that.
     """
 
     def __init__(self, context: ApiContext) -> None:
-        objects = {
-            "root": self,
-            "deletions": Deletions(context),
-            "deletion": SingleDeletion(context),
-            "actions": DeletionActions(context),
-            "plans": Plans(context),
-            "forcing": Forcing(context),
-            "services": Services(context),
-            "liens": Liens(context),
-            "brakes": Brakes(context),
-            "waivers": Waivers(context),
-            "scans": OrphanScans(context),
-            "searches": Searches(context),
-        }
-        self._table: dict[tuple[str, ...], dict[str, Any]] = {}
-        for (method, path), operation in operations.OPERATIONS.items():
-            owner, _, name = operation.handler.partition(".")
-            self._table.setdefault(segments(path), {})[method] = getattr(objects[owner], name)
+        owners: dict[type[Any], Any] = {Discovery: Discovery(openapi.document)}
+        self._table: dict[tuple[str, ...], dict[str, tuple[Operation, Any]]] = {}
+        for (method, path), operation in OPERATIONS.items():
+            if operation.owner not in owners:
+                owners[operation.owner] = operation.owner(context)
+            handler = types.MethodType(operation.handler, owners[operation.owner])
+            self._table.setdefault(segments(path), {})[method] = (operation, handler)
 
     @pecan.expose()
     def _route(self, args: list[str], request: webob.Request) -> tuple[Any, list[str]]:
@@ -145,24 +157,7 @@ class Root:
                 if method not in methods:
                     allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
                     raise errors.of_status(405, {"Allow": ", ".join(allowed)})
-                _check_accept(request, methods[method])
-                return methods[method], [got for want, got in zip(pattern, path, strict=True) if want == "{id}"]
+                request.environ[_OPERATION], handler = methods[method]
+                _check_accept(request, handler)
+                return handler, [got for want, got in zip(pattern, path, strict=True) if want == "{id}"]
         raise errors.of_status(404)
-
-    @pecan.expose("json")
-    def versions(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the versions document. It needs no token."""
-        schemas.check_query(req, schemas.NOTHING)
-        return {"versions": [views.version(req.application_url)]}
-
-    @pecan.expose("json")
-    def version(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the document of version 1. It needs no token."""
-        schemas.check_query(req, schemas.NOTHING)
-        return {"version": views.version(req.application_url)}
-
-    @pecan.expose("json")
-    def openapi(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the OpenAPI document. It needs no token."""
-        schemas.check_query(req, schemas.NOTHING)
-        return openapi.document(req.application_url)

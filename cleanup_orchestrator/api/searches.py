@@ -8,8 +8,9 @@ from typing import Any
 import pecan
 import webob
 
-from cleanup_orchestrator.api import names, schemas, views
+from cleanup_orchestrator.api import names, views
 from cleanup_orchestrator.api.blocking import Blocking
+from cleanup_orchestrator.api.context import Query
 from cleanup_orchestrator.api.deletion import DeletionHandlers, filters_of
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -21,12 +22,11 @@ class Searches(DeletionHandlers):
     """The handlers. A user who may list the deletions of a domain may use them, but not one who only requested some."""
 
     @pecan.expose("json")
-    def leftovers(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def leftovers(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:
         """Return a page of what the latest deletion of each project left.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
-        query = schemas.check_query(req, schemas.ALL_LEFTOVERS_QUERY)
         filters = names.resolved(filters_of(query))
         domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
@@ -43,12 +43,11 @@ class Searches(DeletionHandlers):
         return {"leftovers": shown, **links}
 
     @pecan.expose("json")
-    def events(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def events(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:
         """Return a page of the journal entries of all deletions that name a resource, oldest first.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
-        query = schemas.check_query(req, schemas.ALL_EVENTS_QUERY)
         filters = filters_of(query)
         domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)

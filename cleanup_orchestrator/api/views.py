@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from cleanup_orchestrator import shapes
 from cleanup_orchestrator.api import microversions
 from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Deletion, DeletionView, Tally
-from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.condition_types import Condition
+from cleanup_orchestrator.core.deletion import Deletion, DeletionView
+from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import settle_until
 from cleanup_orchestrator.core.step import Leftover, StepKind, StepState, StepView
-from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
-
-#: Fields of a lien or a waiver that a requester who may not read its text can see.
-_OPEN = {
-    "lien": frozenset({"id", "project_id", "origin", "expires_at"}),
-    "waiver": frozenset({"id", "project_id", "service_type", "region", "expires_at", "user_name"}),
-}
+from cleanup_orchestrator.shapes.base import Shape
+from cleanup_orchestrator.shapes.render import render, render_listed
 
 #: By reason of a condition: its message for requesters who may not read the whole message.
 _WITHOUT_TEXT = {
@@ -38,20 +33,8 @@ _WITHOUT_TEXT = {
 #: By type of a condition: the kinds of ``policies.READ`` whose texts its message may have.
 _TEXTS_OF = {"on_hold": ("lien", "brake"), "waived": ("waiver",)}
 
-#: Fields of a waiver in a deletion that relied on it. The other fields may have changed since.
-_OF_A_WAIVER = frozenset(
-    {
-        "id",
-        "service_type",
-        "region",
-        "project_id",
-        "reason",
-        "created_at",
-        "expires_at",
-        "user_id",
-        "user_name",
-    }
-)
+#: Fields of a waiver that may have changed since a deletion relied on it.
+_LATER = frozenset({"request_id", "deleted_at", "deleted_by"})
 
 
 class LeftoverRow(Protocol):
@@ -74,22 +57,30 @@ class LeftoverRow(Protocol):
         """Return the leftover."""
 
 
-def time(value: datetime.datetime | None) -> str | None:
-    """Return a time in the format of the API: UTC, whole seconds."""
-    return utc(value) if value else None
-
-
 def deletion(
-    d: DeletionView, steps: Sequence[StepView], rules: Rules, href: str, readable: Collection[str] = ()
+    d: DeletionView,
+    steps: Sequence[StepView],
+    rules: Rules,
+    href: str,
+    readable: Collection[str] = (),
+    grants: Iterable[Change] | None = None,
 ) -> dict[str, Any]:
     """Return a deletion with its children, holds, counts and blockers.
 
     :param steps: all steps of this deletion
     :param href: its URL
     :param readable: the kinds of ``policies.READ`` whose texts the requester may read
+    :param grants: the role assignments that the lock removed; ``None``: the requester may not see them
     """
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
-    return listed_deletion(counted, steps, rules, href, readable) | _detail(d, steps, readable)
+    detail = {
+        "liens": [lien(one, readable) for one in d.liens],
+        "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],
+        "counts": counts(d, steps),
+        "blockers": blockers_of(d, steps),
+        "grants_removed": None if grants is None else [_grant(each) for each in grants],
+    }
+    return render(shapes.Deletion, counted, **_listed(counted, steps, rules, href, readable), **detail)
 
 
 def listed_deletion(
@@ -99,126 +90,45 @@ def listed_deletion(
 
     :param steps: all steps of this deletion if it has force; otherwise they are not needed
     """
+    return render_listed(shapes.Deletion, d, **_listed(d, steps, rules, href, readable))
+
+
+def _listed(
+    d: Deletion, steps: Sequence[StepView], rules: Rules, href: str, readable: Collection[str]
+) -> dict[str, Any]:
+    """Return the fields of a deletion in a list that are no attributes of its record."""
     return {
-        "id": d.id,
-        "project_id": d.project_id,
-        "project_name": d.project_name,
-        "domain_id": d.domain_id,
-        "mode": str(d.mode),
-        "dry_run": d.dry_run,
-        "include_subtree": d.include_subtree,
-        "parent_deletion_id": d.parent_deletion_id,
-        "origin": str(d.origin),
-        "status": str(d.status),
-        "reason": d.reason,
         "message": messages.message(d),
-        "attention": d.attention,
-        "attempt": d.attempt,
         "cancellable": cancellable(d),
         "retryable": retryable(d),
         "restorable": restorable(d),
-        "plan_id": d.plan_id,
-        "plan_hash": d.plan_hash,
-        "selection": selection(d.selection),
-        "point_of_no_return_at": time(d.point_of_no_return_at),
-        "user_id": d.user_id,
-        "user_name": d.user_name,
-        "request_id": d.request_id,
-        "created_at": time(d.created_at),
-        "updated_at": time(d.updated_at),
-        "status_at": time(d.status_at),
-        "progress_at": time(d.progress_at),
-        "finished_at": time(d.finished_at),
-        "drained_at": time(d.drained_at),
-        "project_gone_at": time(d.project_gone_at),
-        "settle_until": time(settle_until(d, rules)),
-        "conditions": [
-            {
-                "type": c.type,
-                "status": c.status,
-                "reason": c.reason,
-                "message": _condition_text(c.type, c.status, c.reason, c.message, readable),
-                "last_transition_at": time(c.last_transition_at),
-            }
-            for c in d.conditions
-        ],
+        "settle_until": settle_until(d, rules),
+        "conditions": [_condition(c, readable) for c in d.conditions],
         "forced": forced(d, steps),
-        "progress": progress(d),
-        "links": [{"rel": "self", "href": href}],
+        "progress": render(shapes.Progress, d.tally, round=d.round, purpose=d.purpose),
+        "links": self_link(href),
     }
 
 
-def selection(s: Selection) -> dict[str, Any]:
-    """Return the criteria of a selection; an absent one is empty or ``null``."""
-    return s.to_dict() | {"created_before": time(s.created_before)}
+def self_link(href: str) -> list[dict[str, str]]:
+    """Return the links of a record with this URL."""
+    return [{"rel": "self", "href": href}]
 
 
-def _detail(d: DeletionView, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
-    return {
-        "children": [
-            {
-                "deletion_id": c.deletion_id,
-                "project_id": c.project_id,
-                "project_name": c.project_name,
-                "status": str(c.status),
-                "attention": c.attention,
-            }
-            for c in d.children
-        ],
-        "liens": [lien(one, readable) for one in d.liens],
-        "waivers": [
-            {
-                **{name: value for name, value in waiver(w, readable).items() if name in _OF_A_WAIVER},
-                "not_listed": [
-                    {"region": region, "service": service}
-                    for region, service in sorted({(s.region, s.service) for s in steps if s.waived == w.id})
-                ],
-            }
-            for w in d.waivers
-        ],
-        "approvals": [
-            {
-                "needed": a.needed,
-                "reason": a.reason,
-                "resources": a.resources,
-                "hash": a.hash,
-                "at": time(a.at),
-                "user_id": a.user_id,
-                "user_name": a.user_name,
-                "request_id": a.request_id,
-            }
-            for a in d.approvals
-        ],
-        "counts": counts(d, steps),
-        "blockers": blockers_of(d, steps),
-    }
+def _condition(c: Condition, readable: Collection[str]) -> dict[str, Any]:
+    return render(shapes.Condition, c, message=_condition_text(c.type, c.status, c.reason, c.message, readable))
 
 
-def blockers_of(d: DeletionView, steps: Iterable[StepView]) -> list[dict[str, str]]:
-    """Return what keeps a deletion from going on."""
-    return [
-        {
-            "region": b.region,
-            "service": b.service,
-            "type": b.type,
-            "reason": str(b.reason),
-            "message": b.message,
-            "remedy": b.remedy,
-        }
-        for b in blockers(d, steps)
-    ]
+def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
+    """Return a waiver on which a deletion relied, with the catalog entries that were skipped because of it."""
+    skipped = sorted({(s.region, s.service) for s in steps if s.waived == w.id})
+    shown = {name: value for name, value in waiver(w, readable).items() if name not in _LATER}
+    return {**shown, "not_listed": [{"region": region, "service": service} for region, service in skipped]}
 
 
-def brake(b: Brake) -> dict[str, Any]:
-    """Return the brake."""
-    return {
-        "on": b.on,
-        "reason": b.reason,
-        "since": time(b.since),
-        "user_id": b.user_id,
-        "user_name": b.user_name,
-        "request_id": b.request_id,
-    }
+def blockers_of(d: DeletionView, steps: Iterable[StepView]) -> list[dict[str, Any]]:
+    """Return what keeps a deletion from going on. ``Blocking`` adds what blocks their leftovers."""
+    return [render(shapes.Blocker, b, blocked_by=()) for b in blockers(d, steps)]
 
 
 def _condition_text(type_: str, status: bool, reason: str, message: str, readable: Collection[str]) -> str:
@@ -232,32 +142,22 @@ def _condition_text(type_: str, status: bool, reason: str, message: str, readabl
     return _WITHOUT_TEXT.get(reason, message)
 
 
-def _open(values: dict[str, Any], kind: str, readable: Collection[str]) -> dict[str, Any]:
-    return values if kind in readable else {k: v for k, v in values.items() if k in _OPEN[kind]}
+def _open(shape: type[Shape], values: dict[str, Any], may_read: bool) -> dict[str, Any]:
+    """Return a lien or a waiver; only its open fields if the requester may not read its text."""
+    return values if may_read else {name: value for name, value in values.items() if name in shape.open}
 
 
 def lien(one: Lien, readable: Collection[str]) -> dict[str, Any]:
-    """Return a lien; ``expires_at`` is ``null`` if the lien has no end.
-
-    If the requester may not read liens, the reason and the user are left out.
-    """
-    values = {
-        "id": one.id,
-        "project_id": one.project_id,
-        "origin": one.origin,
-        "reason": one.reason,
-        "created_at": time(one.created_at),
-        "expires_at": time(one.expires_at),
-        "user_id": one.user_id,
-        "user_name": one.user_name,
-        "request_id": one.request_id,
-        "deleted_at": time(one.deleted_at),
-        "deleted_by": one.deleted_by,
-    }
-    return _open(values, "lien", readable)
+    """Return a lien; without the reason and the user if the requester may not read liens."""
+    return _open(shapes.Lien, render(shapes.Lien, one), "lien" in readable)
 
 
-def grant(change: Change) -> dict[str, str]:
+def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
+    """Return a waiver; without the reason if the requester may not read waivers."""
+    return _open(shapes.Waiver, render(shapes.Waiver, w), "waiver" in readable)
+
+
+def _grant(change: Change) -> dict[str, Any]:
     """Return a role assignment on the project that the drain removed."""
     data = change.data
     return {"actor": data["actor"].removesuffix("s"), "actor_id": data["actor_id"], "role_id": data["role_id"]}
@@ -271,50 +171,7 @@ def forced(d: Deletion, steps: Sequence[StepView]) -> dict[str, Any] | None:
     asked = force.asked(d)
     if asked is None:
         return None
-    return {
-        "reason": asked.reason,
-        "types": list(asked.types),
-        "at": time(asked.at),
-        "user_id": asked.user_id,
-        "user_name": asked.user_name,
-        "request_id": asked.request_id,
-        "abandoned": d.tally.abandoned,
-        "unseen": [
-            {"region": s.region, "service": s.service, "type": s.type, "reason": s.reason, "message": s.message}
-            for s in force.unseen(d, steps)
-        ],
-    }
-
-
-def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
-    """Return a waiver; a region or project of ``null`` means all.
-
-    If the requester may not read waivers, the reason is left out.
-    """
-    values = {
-        "id": w.id,
-        "service_type": w.service_type,
-        "region": w.region or None,
-        "project_id": w.project_id or None,
-        "reason": w.reason,
-        "created_at": time(w.created_at),
-        "expires_at": time(w.expires_at),
-        "user_id": w.user_id,
-        "user_name": w.user_name,
-        "request_id": w.request_id,
-        "deleted_at": time(w.deleted_at),
-        "deleted_by": w.deleted_by,
-    }
-    return _open(values, "waiver", readable)
-
-
-#: The fields of a tally. ``dataclasses.asdict`` takes much longer, which matters in lists.
-_COUNTS = tuple(field.name for field in dataclasses.fields(Tally))
-
-
-def progress(d: Deletion) -> dict[str, Any]:
-    """Return the counts of a progress line; see ``Tally``."""
-    return {name: getattr(d.tally, name) for name in _COUNTS} | {"round": d.round, "purpose": str(d.purpose)}
+    return render(shapes.Force, asked, abandoned=d.tally.abandoned, unseen=force.unseen(d, steps))
 
 
 def counts(d: Deletion, steps: Iterable[StepView]) -> list[dict[str, Any]]:
@@ -322,33 +179,19 @@ def counts(d: Deletion, steps: Iterable[StepView]) -> list[dict[str, Any]]:
 
     The state of a type that this attempt has not listed yet is ``idle``.
     """
-    shown = []
     steps = list(steps)
     waits = messages.waits(d, steps)
-    for s in steps:
-        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
-            continue
-        listed = tallies.listed(d, s)
-        shown.append(
-            {
-                "region": s.region,
-                "service": s.service,
-                "type": s.type,
-                "found": tallies.found(d, s),
-                "deleted": s.deleted,
-                "remaining": tallies.remaining(d, s),
-                "abandoned": s.abandoned if listed else 0,
-                "kept": s.kept if listed else 0,
-                "unplanned": s.unplanned if listed else 0,
-                "unselected": s.unselected if listed else 0,
-                "calls": s.calls,
-                "outcome": str(s.outcome) if listed else "",
-                "state": str(s.state if listed else StepState.IDLE),
-                "reason": str(s.reason) if listed else "",
-                "message": waits.get((s.region, s.service, s.type), s.message) if listed else "",
-            }
-        )
-    return sorted(shown, key=lambda c: (c["region"], c["service"], c["type"]))
+    counted = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
+    return [_count(d, s, waits) for s in sorted(counted, key=lambda s: (s.region, s.service, s.type))]
+
+
+def _count(d: Deletion, s: StepView, waits: Mapping[messages.Place, str]) -> dict[str, Any]:
+    totals = {"found": tallies.found(d, s), "remaining": tallies.remaining(d, s)}
+    if not tallies.listed(d, s):
+        zeros = dict.fromkeys(("abandoned", "kept", "unplanned", "unselected"), 0)
+        none = dict.fromkeys(("outcome", "reason", "message"), "")
+        return render(shapes.Count, s, **totals, **zeros, **none, state=StepState.IDLE)
+    return render(shapes.Count, s, **totals, message=waits.get((s.region, s.service, s.type), s.message))
 
 
 def leftover(
@@ -366,20 +209,19 @@ def leftover(
     """
     one = row.leftover
     waiting = waits.get((row.region, row.service, row.type)) if one.reason is Reason.PRESENT else None
-    return {
-        "region": row.region,
-        "service": row.service,
-        "type": row.type,
-        "id": one.id,
-        "name": one.name,
-        "size": one.size,
-        "reason": str(one.reason),
-        "message": waiting or one.message,
-        "remedy": _remedy(row, d, behind, blocked_by),
-        "abandoned": one.abandoned,
-        "owner": one.owner or None,
-        "blocked_by": list(blocked_by),
-    }
+    return render(
+        shapes.Leftover,
+        one,
+        **place(row),
+        message=waiting or one.message,
+        remedy=_remedy(row, d, behind, blocked_by),
+        blocked_by=blocked_by,
+    )
+
+
+def place(row: LeftoverRow) -> dict[str, str]:
+    """Return where a leftover was found."""
+    return {"region": row.region, "service": row.service, "type": row.type}
 
 
 def _remedy(
@@ -427,17 +269,13 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
     message, data = e.message, dict(e.data)
     if family == "condition":
         message = _condition_text(about, bool(data.get("status")), str(data.get("reason", "")), message, readable)
-    elif family in ("lien", "waiver") and "id" in data:
-        data = _open(data, family, readable)
-    return {
-        "id": row.row,
-        "at": time(row.at),
-        "type": e.type,
-        "message": message,
-        "actor": e.actor,
-        "request_id": e.request_id,
-        "data": data,
-    }
+    elif family in _HOLDS and "id" in data:
+        data = _open(_HOLDS[family], data, family in readable)
+    return render(shapes.Event, e, id=row.row, at=row.at, message=message, data=data)
+
+
+#: By family of journal entries about holds: the shape whose fields their data has.
+_HOLDS: Mapping[str, type[Shape]] = {"lien": shapes.Lien, "waiver": shapes.Waiver}
 
 
 def service(answer: Any, readable: Collection[str], everywhere: bool) -> dict[str, Any]:
@@ -448,21 +286,17 @@ def service(answer: Any, readable: Collection[str], everywhere: bool) -> dict[st
     """
     spoken = answer.protocol
     why = f": {answer.waiver.reason}" if answer.waiver and "waiver" in readable else ""
-    return {
-        "region": answer.region,
-        "service_type": answer.service_type,
-        "name": answer.name,
-        "answered_by": str(answer.answered_by),
-        "types": list(answer.types),
-        "message": answer.message + why,
-        "waiver_id": answer.waiver.id if answer.waiver else None,
-        "protocol_url": spoken.url if spoken and everywhere else "",
-        "protocol_read_at": time(spoken.read_at) if spoken else None,
-    }
+    return render(
+        shapes.Service,
+        answer,
+        message=answer.message + why,
+        waiver_id=answer.waiver.id if answer.waiver else None,
+        protocol_url=spoken.url if spoken and everywhere else "",
+        protocol_read_at=spoken.read_at if spoken else None,
+    )
 
 
 def version(root: str) -> dict[str, Any]:
     """Return the only version, in the form of keystoneauth's discovery."""
-    links = [{"rel": "self", "href": f"{root}/v1/"}]
     limits = {"min_version": microversions.MIN, "max_version": microversions.MAX}
-    return {"id": "v1.0", "status": "CURRENT", "links": links, **limits}
+    return {"id": "v1.0", "status": "CURRENT", "links": self_link(f"{root}/v1/"), **limits}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 import pecan
 import webob
 
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.expiring import Expiring
 from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, by_any_name
 from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.store import Page
 
 
@@ -25,18 +26,10 @@ class Waivers(Expiring[Waiver]):
     A waiver concerns services of the whole cloud. Therefore only admins manage waivers by default.
     """
 
-    noun, ended, query = "waiver", "withdrawn", schemas.WAIVERS_QUERY
-    rules = MappingProxyType(
-        {
-            "create": policies.WAIVER_CREATE,
-            "list": policies.WAIVER_LIST,
-            "get": policies.WAIVER_GET,
-            "delete": policies.WAIVER_DELETE,
-        }
-    )
+    noun, ended = "waiver", "withdrawn"
 
     @pecan.expose("json")
-    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def create(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Record a waiver.
 
         Each deletion applies it when it next reads the catalog.
@@ -44,9 +37,6 @@ class Waivers(Expiring[Waiver]):
         :raises ApiError: 400 invalid_json, invalid_body, not_waivable, not_in_catalog; 403 forbidden; 415; 503
             keystone_unavailable
         """
-        schemas.check_query(req, schemas.NOTHING)
-        self._permit(req, "create")
-        body = schemas.check_body(req, schemas.WAIVER_BODY)
         service_type = by_any_name(body["service_type"])
         if service_type in NEVER_WAIVED:
             text = f"{service_type} cannot be waived: the deletion of a project needs Keystone"
@@ -92,7 +82,7 @@ class Waivers(Expiring[Waiver]):
 
     def _check(self, waiver: Waiver) -> None:
         if waiver.expires_at <= waiver.created_at:
-            now = views.time(waiver.created_at)
+            now = utc(waiver.created_at)
             raise schemas.invalid_field("expires_at", f"must be later than now, which is {now}")
         if waiver.expires_at - waiver.created_at > self._context.waiver_limit:
             days = self._context.waiver_limit.days

@@ -17,7 +17,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 
 from cleanup_orchestrator import drain, opts
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policy_rules
 from cleanup_orchestrator.cloud import connections, janitors
 from cleanup_orchestrator.cmd import arguments, schema
 from cleanup_orchestrator.core.redact import redact
@@ -198,7 +198,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
 
     def _policies(self) -> upgradecheck.Result:
         try:
-            enforcer = policies.enforcer(self._conf)
+            enforcer = policy_rules.enforcer(self._conf)
             enforcer.load_rules()
         except Exception as error:
             return _failure(f"[oslo_policy]: {type(error).__name__}: {error}")

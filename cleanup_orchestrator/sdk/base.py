@@ -69,27 +69,3 @@ class CleanupResource(resource.Resource):
     def items(self) -> ItemsView[str, Any]:
         """Return the fields that the server sent, with their values."""
         return dict.items(self)
-
-
-class TypeInRegion(CleanupResource):
-    """The fields that name a resource type in a region."""
-
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
-
-
-class InDeletion(CleanupResource):
-    """The fields that name the project and the deletion of a record."""
-
-    #: ID of the project.
-    project_id: str = resource.Body("project_id", type=str)
-    #: Name of the project in Keystone, or its last known name.
-    project_name: str = resource.Body("project_name", type=str)
-    #: ID of the domain of the project.
-    domain_id: str = resource.Body("domain_id", type=str)
-    #: ID of the deletion.
-    deletion_id: str = resource.Body("deletion_id", type=str)

@@ -1,4 +1,7 @@
-"""Deletions, and what they consist of."""
+"""Deletions, and what they consist of.
+
+Written by ``python -m tests.sdk_source`` from the shapes of the API: change these, and write it anew.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource, TypeInRegion
+from cleanup_orchestrator.sdk.base import CleanupResource
 from cleanup_orchestrator.sdk.holds import Lien, Waiver
+from cleanup_orchestrator.sdk.places import TypeInRegion
 
 
 class BlockingResource(CleanupResource):
@@ -250,7 +254,7 @@ class Deletion(CleanupResource):
     plan_id: str = resource.Body("plan_id", type=str)
     #: Hash of that plan. Empty: no plan.
     plan_hash: str = resource.Body("plan_hash", type=str)
-    #: What is deleted if the project stays. Without a criterion: everything.
+    #: What a deletion that keeps its project deletes. Without a criterion: everything.
     selection: Selection = resource.Body("selection", type=Selection)
     #: When deletes began or can begin. ``null``: not known yet.
     point_of_no_return_at: str | None = resource.Body("point_of_no_return_at", type=str)
@@ -297,5 +301,5 @@ class Deletion(CleanupResource):
     #: Everything that prevents the deletion from continuing. Absent in lists.
     blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
     #: The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not see them.
-    #: Absent in lists and in the answer of an adoption.
+    #: Absent in lists.
     grants_removed: list[Grant] | None = resource.Body("grants_removed", type=list, list_type=Grant)

@@ -1,4 +1,7 @@
-"""Liens, waivers and the brake, and the services of the catalog."""
+"""Liens, waivers and the brake, and the services of the catalog.
+
+Written by ``python -m tests.sdk_source`` from the shapes of the API: change these, and write it anew.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 from openstack import resource
 
 from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.places import Place
 
 
 class Lien(CleanupResource):
@@ -43,13 +47,8 @@ class Lien(CleanupResource):
     links: list[dict[str, Any]] = resource.Body("links", type=list)
 
 
-class SkippedService(CleanupResource):
+class SkippedService(Place):
     """A catalog entry that a waiver skipped."""
-
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
 
 
 class Waiver(CleanupResource):

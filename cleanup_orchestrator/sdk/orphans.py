@@ -1,4 +1,7 @@
-"""Orphan scans and their results."""
+"""Orphan scans and their results.
+
+Written by ``python -m tests.sdk_source`` from the shapes of the API: change these, and write it anew.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource, TypeInRegion
+from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.places import TypeInRegion
 
 
 class ScanCounts(CleanupResource):
@@ -28,8 +32,8 @@ class ScanCounts(CleanupResource):
     calls: int = resource.Body("calls", type=int)
 
 
-class ScannedType(TypeInRegion, ScanCounts):
-    """A type in one region that an orphan scan lists."""
+class ScanPart(TypeInRegion):
+    """A type in one region, and how far an orphan scan is with it."""
 
     #: Whether the type is a project setting.
     project_setting: bool = resource.Body("project_setting", type=bool)
@@ -43,6 +47,10 @@ class ScannedType(TypeInRegion, ScanCounts):
     reason: str = resource.Body("reason", type=str)
     #: The same as text.
     message: str = resource.Body("message", type=str)
+
+
+class ScannedType(ScanPart, ScanCounts):
+    """A type in one region that an orphan scan lists."""
 
 
 class NotCoveredType(TypeInRegion):
@@ -96,13 +104,18 @@ class OrphanScan(CleanupResource):
     not_covered: list[NotCoveredType] = resource.Body("not_covered", type=list, list_type=NotCoveredType)
 
 
-class Orphan(TypeInRegion):
+class Owned(CleanupResource):
+    """Whose a resource is in its service."""
+
+    #: The owner of the resource in its service.
+    project_id: str = resource.Body("project_id", type=str)
+
+
+class Orphan(Owned, TypeInRegion):
     """A resource whose project no longer exists."""
 
     resources_key = "orphans"
 
-    #: The owner of the resource in its service.
-    project_id: str = resource.Body("project_id", type=str)
     #: ID of the resource in its service.
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.

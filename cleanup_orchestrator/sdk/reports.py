@@ -1,4 +1,7 @@
-"""What a deletion reports: leftovers, events and plans."""
+"""What a deletion reports: leftovers, events and plans.
+
+Written by ``python -m tests.sdk_source`` from the shapes of the API: change these, and write it anew.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource, InDeletion, TypeInRegion
+from cleanup_orchestrator.sdk.base import CleanupResource
 from cleanup_orchestrator.sdk.deletions import Blocker, BlockingResource, Selection
+from cleanup_orchestrator.sdk.places import InDeletion, TypeInRegion
 
 
 class Leftover(TypeInRegion):
@@ -102,7 +106,7 @@ class Plan(CleanupResource):
     domain_id: str = resource.Body("domain_id", type=str)
     #: Mode of the dry run, and of the deletions that can be bound to it.
     mode: str = resource.Body("mode", type=str)
-    #: What is deleted if the project stays. Without a criterion: everything.
+    #: What a deletion that keeps its project deletes. Without a criterion: everything.
     selection: Selection = resource.Body("selection", type=Selection)
     #: When the dry run ended.
     created_at: str = resource.Body("created_at", type=str)
@@ -136,13 +140,18 @@ class Plan(CleanupResource):
     links: list[dict[str, Any]] = resource.Body("links", type=list)
 
 
-class PlannedResource(TypeInRegion):
+class Planned(CleanupResource):
+    """What a plan says about a resource."""
+
+    #: What a cascade does with the resource.
+    action: str = resource.Body("action", type=str)
+
+
+class PlannedResource(Planned, TypeInRegion):
     """A resource of a plan."""
 
     resources_key = "resources"
 
-    #: What a cascade does with the resource.
-    action: str = resource.Body("action", type=str)
     #: ID of the resource in its service.
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.

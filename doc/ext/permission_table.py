@@ -18,7 +18,7 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import opts
 
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policies, policy_rules
 from cleanup_orchestrator.api.operations import OPERATIONS
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 
@@ -109,7 +109,7 @@ def enforcer() -> policies.PolicyEnforcer:
     opts.set_defaults(conf)
     conf.set_override("policy_file", "no such file", "oslo_policy")
     conf.set_override("policy_dirs", [], "oslo_policy")
-    return policies.PolicyEnforcer(policies.enforcer(conf))
+    return policies.PolicyEnforcer(policy_rules.enforcer(conf))
 
 
 def cell(enforcer: policies.PolicyEnforcer, rule: str, caller: Caller) -> str:
@@ -131,7 +131,7 @@ def cell(enforcer: policies.PolicyEnforcer, rule: str, caller: Caller) -> str:
 def rows() -> Iterator[tuple[str, str, list[str]]]:
     """Yield each rule with its calls, and its cell for each caller; last the calls that need no token."""
     judge, every = enforcer(), callers()
-    for rule in policies.list_rules():
+    for rule in policy_rules.list_rules():
         if operations := getattr(rule, "operations", ()):
             calls = ", ".join(f"``{each['method']} {each['path']}``" for each in operations)
             yield f"``{rule.name}``", calls, [cell(judge, rule.name, caller) for caller in every]

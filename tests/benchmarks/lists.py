@@ -33,8 +33,8 @@ import sqlalchemy as sa
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
+from cleanup_orchestrator.shapes import queries
 from cleanup_orchestrator.store import Page, Store, tables
 from tests.benchmarks import figures
 from tests.benchmarks.figures import Figure
@@ -144,14 +144,14 @@ def _sorts(keys: Iterable[str]) -> list[dict[str, str]]:
 
 def _deletions(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list[dict[str, str]]]]:
     filters: list[dict[str, str]] = [{}]
-    filters += [{"status": status} for status in (*map(str, Status), schemas.LIVE)]
+    filters += [{"status": status} for status in (*map(str, Status), queries.LIVE)]
     filters += [{"mode": str(mode)} for mode in Mode] + [{"origin": str(origin)} for origin in Origin]
     filters += [{name: value} for name in ("dry_run", "attention") for value in ("true", "false")]
     filters += [{"project_id": known.project}, {"domain_id": known.domain}, {"parent_deletion_id": known.parent}]
     filters += [{"project_name": "project-7"}, {"user_name": "user-7"}, {"user_id": known.user}]
     filters += [{name: at} for name in ("created_since", "created_until", "changed_since") for at in known.times]
     several = [{"status": "failed", "domain_id": known.domain}, {"attention": "true", "domain_id": known.domain}]
-    yield "/v1/deletions", [*filters, *several], [*_sorts(schemas.SORT_KEYS), {"sort": "status:asc,updated_at:desc"}]
+    yield "/v1/deletions", [*filters, *several], [*_sorts(queries.SORT_KEYS), {"sort": "status:asc,updated_at:desc"}]
 
 
 def _numbered(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list[dict[str, str]]]]:
@@ -176,17 +176,17 @@ def _numbered(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list[
 def _expiring(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list[dict[str, str]]]]:
     states = [{"state": state} for state in ("in_force", "ended", "all")]
     for path, keys, more in (
-        ("/v1/liens", schemas.LIEN_SORT_KEYS, [{"project_id": known.project}, {"origin": "billing-3"}]),
+        ("/v1/liens", queries.LIEN_SORT_KEYS, [{"project_id": known.project}, {"origin": "billing-3"}]),
         (
             "/v1/waivers",
-            schemas.WAIVER_SORT_KEYS,
+            queries.WAIVER_SORT_KEYS,
             [{"service_type": "service-3"}, {"region": "RegionOne"}, {"project_id": known.project}],
         ),
     ):
         filters = [{**state, **each} for state in states for each in ({}, *more)]
         yield path, filters, _sorts(keys)
     statuses: list[dict[str, str]] = [{}, {"status": "completed"}, {"status": "cancelled"}, {"status": "running"}]
-    yield "/v1/orphan-scans", statuses, _sorts(schemas.ORPHAN_SCAN_SORT_KEYS)
+    yield "/v1/orphan-scans", statuses, _sorts(queries.ORPHAN_SCAN_SORT_KEYS)
 
 
 #: Orders that are combined with each filter.

@@ -8,9 +8,9 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.core.deletion import Force, Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
+from cleanup_orchestrator.shapes import queries
 from cleanup_orchestrator.store import Page, Span, records, tables
 from cleanup_orchestrator.store.orphans import OrphanScan
 from tests.support.stores import create
@@ -95,10 +95,10 @@ def populate(store):
 
 
 LISTS = {
-    "deletions": (tables.deletions, schemas.SORT_KEYS, lambda store, page: store.list(page)),
-    "liens": (tables.liens, schemas.LIEN_SORT_KEYS, lambda store, page: store.liens(page)),
-    "waivers": (tables.waivers, schemas.WAIVER_SORT_KEYS, lambda store, page: store.waivers(page)),
-    "orphan_scans": (tables.orphan_scans, schemas.ORPHAN_SCAN_SORT_KEYS, lambda store, page: store.orphan_scans(page)),
+    "deletions": (tables.deletions, queries.SORT_KEYS, lambda store, page: store.list(page)),
+    "liens": (tables.liens, queries.LIEN_SORT_KEYS, lambda store, page: store.liens(page)),
+    "waivers": (tables.waivers, queries.WAIVER_SORT_KEYS, lambda store, page: store.waivers(page)),
+    "orphan_scans": (tables.orphan_scans, queries.ORPHAN_SCAN_SORT_KEYS, lambda store, page: store.orphan_scans(page)),
 }
 
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from cleanup_orchestrator import opts
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policy_rules
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.keystone import options as keystone_options
@@ -173,7 +173,7 @@ def test_every_option_has_its_place_in_the_reference(pages):
 @pytest.mark.slow
 def test_every_policy_rule_is_in_the_reference(pages):
     text = "".join(pages["reference/policy.html"].text)
-    assert [rule.name for rule in policies.list_rules() if rule.name not in text] == []
+    assert [rule.name for rule in policy_rules.list_rules() if rule.name not in text] == []
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from sqlalchemy import exc as sa_exc
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policy_rules
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
@@ -70,7 +70,7 @@ def _enforcer() -> PolicyEnforcer:
     """Return the enforcer with the default rules."""
     conf = cfg.ConfigOpts()
     conf([], project="simulation", default_config_files=[], default_config_dirs=[])
-    return PolicyEnforcer(policies.enforcer(conf))
+    return PolicyEnforcer(policy_rules.enforcer(conf))
 
 
 class Users:

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 import webob
 
-from cleanup_orchestrator.api import answers, errors, microversions, openapi, operations, schemas
+from cleanup_orchestrator.api import errors, microversions, openapi, operations
+from cleanup_orchestrator.shapes import schema
 from tests.functional.test_api import contract
 from tests.support.cases import each_case
 
@@ -18,9 +19,9 @@ def test_it_is_an_openapi_document(site):
     assert answer.json == openapi.document("http://cleanup.example.com")
     import schemathesis  # it takes a second
 
-    schema = schemathesis.openapi.from_dict(answer.json)
-    schema.validate()
-    assert len(list(schema.get_all_operations())) == len(operations.OPERATIONS)
+    api = schemathesis.openapi.from_dict(answer.json)
+    api.validate()
+    assert len(list(api.get_all_operations())) == len(operations.OPERATIONS)
 
 
 def test_only_discovery_needs_no_token(site):
@@ -34,20 +35,20 @@ def test_only_discovery_needs_no_token(site):
 
 
 def test_it_has_the_schemas_that_the_api_checks(site):
-    """The same limits as ``schemas``, so that a client can check its request before it sends it."""
+    """The limits that a request is checked for, so that a client can check its request before it sends it."""
     paths = openapi.document("")["paths"]
     for (method, path), operation in operations.OPERATIONS.items():
         shown = paths[path][method.lower()]
         given = {each["name"] for each in shown["parameters"] if each.get("in") == "query"}
-        assert given == set(operation.query["properties"])
+        assert given == set(operation.query.fields)
         body = shown.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-        expected = operation.body and {name: value for name, value in operation.body.items() if name != "$schema"}
-        assert body == expected
+        assert body == (operation.body and schema.of_body(operation.body))
     [status] = [each for each in paths["/v1/deletions"]["get"]["parameters"] if each.get("name") == "status"]
     assert (status["schema"]["type"], status["schema"]["maxItems"], status["explode"]) == ("array", 20, True)
     [mode] = [each for each in paths["/v1/deletions"]["get"]["parameters"] if each.get("name") == "mode"]
     assert mode["schema"] == {"enum": ["report", "cascade", "empty"]}
-    assert schemas.CREATE_BODY["required"] == ["project_id"]
+    create = paths["/v1/deletions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert create["required"] == ["project_id"]
     needed = {
         (path, each["name"])
         for path, methods in paths.items()
@@ -78,24 +79,20 @@ def _references(value):
         yield from _references(each)
 
 
-@each_case("name", answers.NAMED)
-def test_every_field_of_an_answer_says_what_it_is(name):
-    jsonschema.Draft202012Validator.check_schema(answers.NAMED[name])
-    assert list(_silent(answers.NAMED[name], name)) == []
-
-
-def _silent(schema, where):
-    for name, value in schema.get("properties", {}).items():
-        if "description" not in value and value not in answers.NAMED.values():
-            yield f"{where}.{name}"
-        yield from _silent(value, f"{where}.{name}")
-    if isinstance(schema.get("items"), dict):
-        yield from _silent(schema["items"], f"{where}[]")
+@each_case("shape", openapi.shapes())
+def test_every_field_of_an_answer_says_what_it_is(shape):
+    jsonschema.Draft202012Validator.check_schema(schema.schema(shape))
+    assert shape.__doc__
+    assert [name for name, each in shape.fields.items() if not (each.about or each.nested)] == []
 
 
 def test_it_explains_every_code():
     document = openapi.document("")
-    assert set(document["x-errors"]) == set(errors.CODES) == set(answers.ERROR["properties"]["code"]["enum"])
+    assert (
+        set(document["x-errors"])
+        == set(errors.CODES)
+        == set(document["components"]["schemas"]["Error"]["properties"]["code"]["enum"])
+    )
     used = {code for each in operations.OPERATIONS.values() for codes in each.codes().values() for code in codes}
     of_server = {"request_timeout", "request_header_fields_too_large", "not_implemented"}  # before any operation
     assert set(errors.CODES) - used == {"not_found"} | of_server, "only a path without an operation is not found"

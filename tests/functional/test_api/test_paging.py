@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.shapes import queries
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 from tests.support.examples import examples
 from tests.support.stores import save
 from tests.unit.world import deletion
 
-KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
+KEYS = st.permutations(queries.SORT_KEYS).flatmap(
     lambda keys: st.integers(0, 3).flatmap(
         lambda n: st.tuples(*(st.tuples(st.just(k), st.sampled_from(["asc", "desc"])) for k in keys[:n]))
     )

@@ -5,7 +5,7 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import opts
 
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policies, policy_rules
 from tests.support.cases import each_case
 
 #: Rules that allow admins only.
@@ -38,7 +38,7 @@ DOMAIN_READERS = {policies.LIST, policies.GET, policies.GRANTS_GET, policies.PLA
 #: Of those, the rules that also allow the user who requested the deletion.
 REQUESTERS = {policies.LIST, policies.GET, policies.PLAN_GET}
 #: All others, which change something: admins, and managers of the project's domain.
-MANAGERS = {rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")}
+MANAGERS = {rule.name for rule in policy_rules.list_rules() if rule.name.startswith("cleanup:")}
 MANAGERS -= ADMINS_ONLY | READERS | DOMAIN_READERS
 
 PEOPLE = {
@@ -68,7 +68,7 @@ def enforcer():
     # Not as defaults: those belong to the options, which all of the process share.
     for name, value in {"policy_file": "no such file", "enforce_new_defaults": True}.items():
         conf.set_override(name, value, "oslo_policy")
-    return policies.PolicyEnforcer(policies.enforcer(conf))
+    return policies.PolicyEnforcer(policy_rules.enforcer(conf))
 
 
 def who_may(enforcer, rule, domain_id="dom"):
@@ -76,7 +76,7 @@ def who_may(enforcer, rule, domain_id="dom"):
 
 
 def test_every_rule_is_here():
-    assert {rule.name for rule in policies.list_rules()} == {
+    assert {rule.name for rule in policy_rules.list_rules()} == {
         "admin_required", *ADMINS_ONLY, *READERS, *DOMAIN_READERS, *MANAGERS,
     }  # fmt: skip
     assert MANAGERS == {policies.CREATE, policies.RETRY, policies.CANCEL, policies.RESTORE}

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 import cleanup_orchestrator
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policy_rules
 
 DASHBOARD = pathlib.Path(cleanup_orchestrator.__file__).parent / "dashboard"
 FILE = DASHBOARD / "conf" / "default_policies" / "project_cleanup.yaml"
@@ -33,7 +33,7 @@ def _wanted() -> list[dict[str, Any]]:
             "operations": [dict(operation) for operation in getattr(rule, "operations", [])],
             "scope_types": rule.scope_types and list(rule.scope_types),
         }
-        for rule in policies.list_rules()
+        for rule in policy_rules.list_rules()
     ]
 
 
@@ -42,7 +42,7 @@ def test_the_file_has_the_defaults_of_the_api() -> None:
 
 
 def test_each_rule_that_a_page_asks_for_exists() -> None:
-    known = {rule.name for rule in policies.list_rules()}
+    known = {rule.name for rule in policy_rules.list_rules()}
     named = {
         (rule, file.relative_to(DASHBOARD).as_posix())
         for file in DASHBOARD.rglob("*.py")

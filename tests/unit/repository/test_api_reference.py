@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-from cleanup_orchestrator.api import answers, errors, openapi
+from cleanup_orchestrator.api import errors, openapi
 from cleanup_orchestrator.api.operations import OPERATIONS
 from tests.support.cases import each_case
 
@@ -28,20 +28,20 @@ def test_every_call_has_its_parameters_errors_and_example(method, path):
     operation, text = OPERATIONS[method, path], section(f"{method} {path}")
     assert operation.summary in text
     rows = set(re.findall(r"^   \* - ``(\w+)``$", text, re.M))
-    body = operation.body or {"properties": {}}
-    assert rows == {*operation.query["properties"], *body["properties"], *(["id"] if "{id}" in path else [])}
+    body = operation.body.fields if operation.body else ()
+    assert rows == {*operation.query.fields, *body, *(["id"] if "{id}" in path else [])}
     for status, codes in operation.codes().items():
         [line] = re.findall(rf"^   \* - {status} .*\n     - (.*)$", text, re.M)
         assert re.findall(r":ref:`(\w+) ", line) == list(codes)
-    for status in operation.answers:
+    for status in operation.responses:
         assert f"   * - {status} " in text
     assert (f"    {method} /" in text) is (operation.name in openapi.examples())
 
 
-@each_case("name", answers.NAMED)
-def test_every_object_has_its_fields(name):
-    rows = set(re.findall(r"^   \* - ``([\w.\[\]]+)``$", section(name), re.M))
-    assert set(answers.NAMED[name]["properties"]) <= rows
+@each_case("shape", openapi.shapes())
+def test_every_object_has_its_fields(shape):
+    rows = set(re.findall(r"^   \* - ``([\w.\[\]]+)``$", section(shape.__name__), re.M))
+    assert set(shape.fields) <= rows
 
 
 @each_case("code", errors.CODES)

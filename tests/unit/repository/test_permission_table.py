@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 from oslo_policy import opts, policy
 
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policies, policy_rules
 from cleanup_orchestrator.api.operations import OPERATIONS
 from tests.support.cases import each_case
 
@@ -21,7 +21,7 @@ import permission_table  # noqa: E402
 
 sys.path.remove(str(ROOT / "doc" / "ext"))
 
-RULES = [rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")]
+RULES = [rule.name for rule in policy_rules.list_rules() if rule.name.startswith("cleanup:")]
 CALLERS = permission_table.callers()
 
 

@@ -1,4 +1,4 @@
-"""The resources of the SDK have the fields of the API's answers, with their types and descriptions."""
+"""The resources of the SDK have the fields of the shapes, with their types."""
 
 import copy
 import importlib
@@ -7,75 +7,31 @@ import json
 import re
 
 import pytest
-from openstack import resource
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.api import answers
-from cleanup_orchestrator.sdk import base, deletions, holds, orphans, reports
+from cleanup_orchestrator.sdk import deletions, holds, orphans, places, reports
+from cleanup_orchestrator.shapes import schema
+from cleanup_orchestrator.shapes.base import item_type
+from tests import sdk_source
 from tests.support.cases import each_case
 
-MODULES = (deletions, holds, orphans, reports)
 CLASSES = {
     name: each
-    for module in MODULES
+    for module in (places, deletions, holds, orphans, reports)
     for name, each in vars(module).items()
     if isinstance(each, type) and each.__module__ == module.__name__
 }
-#: Named schemas that no call of the proxy returns: parts of answers that the proxy reads itself.
-NOT_RESOURCES = {"Error", "Errors", "Link", "Version"}
-#: Resources whose schema has no name.
-UNNAMED = {
-    "ChildDeletion": answers.DELETION["properties"]["children"]["items"],
-    "Grant": answers.DELETION["properties"]["grants_removed"]["items"],
-    "UnseenType": answers.FORCED["properties"]["unseen"]["items"],
-    "ProjectLeftover": answers.PROJECT_LEFTOVER,
-    "ProjectEvent": answers.PROJECT_EVENT,
-    "PlannedType": answers.PLAN["properties"]["types"]["items"],
-    "SkippedService": answers.WAIVER["properties"]["not_listed"]["items"],
-    "ScanCounts": answers.ORPHAN_SCAN["properties"]["counts"],
-    "ScannedType": answers.ORPHAN_SCAN["properties"]["coverage"]["items"],
-    "NotCoveredType": answers.ORPHAN_SCAN["properties"]["not_covered"]["items"],
-    "TypeCount": answers.ORPHAN_PROJECT["properties"]["counts"]["items"],
-}
-SCHEMAS = {name: schema for name, schema in answers.NAMED.items() if name not in NOT_RESOURCES} | UNNAMED
-SIMPLE = {"string": str, "integer": int, "boolean": bool}
+SHAPES = {each.__name__: each for module in sdk_source.MODULES.values() for each in sdk_source.shapes_of(module)}
+SCHEMAS = {name: schema.schema(shape) for name, shape in SHAPES.items()}
+SIMPLE = {str: str, int: int, bool: bool}
 
 
-def own(cls):
-    """Return the attributes of a class, by name. The base class of openstacksdk adds ``id`` and ``name`` to each."""
-    found = {}
-    for each in cls.__mro__:
-        if each not in resource.Resource.__mro__:
-            for name, value in vars(each).items():
-                if isinstance(value, type(resource.Body("x"))):
-                    found.setdefault(name, value)
-    return found
-
-
-def typed(schema):
-    """Return the type of an attribute and that of its items, as a schema has them."""
-    if "anyOf" in schema:
-        schema = schema["anyOf"][0]
-    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
-    if kind in SIMPLE:
-        return SIMPLE[kind], None
-    if kind == "array":
-        item = typed(schema["items"])[0]
-        return list, None if item in (dict, list) else item
-    for name, known in SCHEMAS.items():
-        if known["properties"] == schema.get("properties"):
-            return CLASSES[name], None
-    return dict, None
-
-
-def comments(cls):
-    """Return the comment above each attribute, by the name of the attribute."""
-    found = {}
-    for each in reversed(cls.__mro__):
-        if each.__module__.startswith("cleanup_orchestrator.sdk"):
-            for lines, name in re.findall(r"((?:^    #: .*\n)+)    (\w+): .*Body\(", inspect.getsource(each), re.M):
-                found[name] = " ".join(line.strip().removeprefix("#: ") for line in lines.splitlines())
-    return found
+def typed(field):
+    """Return the type of the value of an attribute, and that of its items if these are resources or simple."""
+    item = item_type(field.kind)
+    if item is not None:
+        return list, SIMPLE.get(item) or CLASSES.get(getattr(item, "__name__", ""))
+    return SIMPLE.get(field.kind) or CLASSES.get(getattr(field.kind, "__name__", ""), dict), None
 
 
 def example(schema, newer=True):
@@ -94,37 +50,9 @@ def example(schema, newer=True):
     return {"integer": 7, "boolean": True}[kind]
 
 
-def test_every_schema_has_its_resource():
-    assert set(CLASSES) == set(SCHEMAS)
-
-
-@each_case("name", SCHEMAS)
-def test_a_resource_has_the_fields_of_the_answer(name):
-    fields = SCHEMAS[name]["properties"]
-    attributes = own(CLASSES[name])
-    assert set(attributes) == set(fields)
-    assert {attribute: body.name for attribute, body in attributes.items()} == {field: field for field in fields}
-    assert {n: (body.type, body.list_type) for n, body in attributes.items()} == {
-        n: typed(schema) for n, schema in fields.items()
-    }
-
-
-@each_case("name", SCHEMAS)
-def test_the_comments_are_the_descriptions_of_the_api(name):
-    told = comments(CLASSES[name])
-    described = {
-        n: schema["description"] for n, schema in SCHEMAS[name]["properties"].items() if "description" in schema
-    }
-    assert {n: told.get(n) for n in described} == described
-    assert set(told) == set(SCHEMAS[name]["properties"])
-
-
-def test_a_missing_field_and_a_wrong_type_are_seen():
-    class Wrong(base.CleanupResource):
-        origin = resource.Body("origin", type=int)
-
-    assert set(own(Wrong)) == {"origin"}
-    assert (own(Wrong)["origin"].type, None) != typed(answers.LIEN["properties"]["origin"])
+@each_case("name", sdk_source.MODULES)
+def test_the_resources_are_those_of_the_shapes(name):
+    assert (sdk_source.SDK / f"{name}.py").read_text() == sdk_source.source(name), "run python -m tests.sdk_source"
 
 
 @each_case("name", SCHEMAS)
@@ -141,8 +69,8 @@ def test_a_resource_is_a_mapping_of_what_the_server_sent(name):
 @each_case("name", SCHEMAS)
 def test_the_attributes_of_a_resource_are_typed(name):
     made = CLASSES[name].received(example(SCHEMAS[name]))
-    for field, schema in SCHEMAS[name]["properties"].items():
-        kind, items = typed(schema)
+    for field, each in SHAPES[name].fields.items():
+        kind, items = typed(each)
         value = getattr(made, field)
         assert isinstance(value, kind), field
         assert items is None or [type(each) for each in value] == [items], field
@@ -154,7 +82,7 @@ def test_the_attributes_of_a_resource_are_typed(name):
 def test_an_older_server_sends_less(name):
     made = CLASSES[name].received({})
     assert len(made) == 0 and json.dumps(made) == "{}"
-    for field in SCHEMAS[name]["properties"]:
+    for field in SHAPES[name].fields:
         assert getattr(made, field) is None
         assert field not in made
     with pytest.raises(AttributeError):
@@ -178,7 +106,7 @@ def test_to_dict_has_all_attributes_as_in_openstacksdk():
     made = deletions.Deletion.received({"id": "x", "progress": {"found": 3}})
     told = made.to_dict()
     assert (told["id"], told["progress"]["found"], told["plan_id"]) == ("x", 3, None)
-    assert set(answers.DELETION["properties"]) <= set(told)
+    assert set(SHAPES["Deletion"].fields) <= set(told)
 
 
 def test_the_package_exports_what_the_proxy_returns():

@@ -8,7 +8,6 @@ import types
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
@@ -21,6 +20,7 @@ from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.protocol.documents import Capabilities
 from cleanup_orchestrator.protocol.documents import ResourceType as Declared
 from cleanup_orchestrator.protocol.plugin import service as plugin_of
+from cleanup_orchestrator.shapes import forms
 from cleanup_orchestrator.worker.steps import RUNNERS, survey
 from tests.unit.worker.test_guard import task
 from tests.unit.world import T0, deletion
@@ -337,7 +337,7 @@ def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
     names = uncovered(surveyed(several(FIRST, odd, *long)))
     assert len(names) == 3
     for name in names:
-        assert re.search(schemas.SERVICE_TYPE["pattern"], name) and len(name) <= schemas.SERVICE_TYPE["maxLength"]
+        assert re.search(forms.SERVICE_TYPE["pattern"], name) and len(name) <= forms.SERVICE_TYPE["maxLength"]
         assert catalog.by_any_name(name) == name
 
 

@@ -1,0 +1,47 @@
+"""The shapes of the REST API: each resource, body and query, declared once.
+
+A field is one line: its name, its type, and what it means. The views, the JSON Schemas, the OpenAPI document, the
+resources of the SDK, the columns of the commands and the reference in the manual come from these lines. This room
+imports the standard library and ``core``.
+"""
+
+from cleanup_orchestrator.shapes.deletions import (
+    Approval,
+    Blocker,
+    BlockingResource,
+    ChildDeletion,
+    Condition,
+    Count,
+    Deletion,
+    Force,
+    Grant,
+    Progress,
+    Selection,
+    UnseenType,
+)
+from cleanup_orchestrator.shapes.holds import Brake, Lien, Service, SkippedService, Waiver
+from cleanup_orchestrator.shapes.orphans import (
+    NotCoveredType,
+    Orphan,
+    OrphanProject,
+    OrphanScan,
+    ScanCounts,
+    ScannedType,
+    TypeCount,
+)
+from cleanup_orchestrator.shapes.reports import (
+    Event,
+    Leftover,
+    Plan,
+    PlannedResource,
+    PlannedType,
+    ProjectEvent,
+    ProjectLeftover,
+)
+
+__all__ = [
+    "Approval", "Blocker", "BlockingResource", "Brake", "ChildDeletion", "Condition", "Count", "Deletion", "Event",
+    "Force", "Grant", "Leftover", "Lien", "NotCoveredType", "Orphan", "OrphanProject", "OrphanScan", "Plan",
+    "PlannedResource", "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover", "ScanCounts", "ScannedType",
+    "Selection", "Service", "SkippedService", "TypeCount", "UnseenType", "Waiver",
+]  # fmt: skip

@@ -1,0 +1,210 @@
+"""Deletions, and what they consist of."""
+
+from __future__ import annotations
+
+from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.shapes.base import REQUEST_ID, SELF, USER_ID, USER_NAME, Link, Shape, field, time, uuid, word
+from cleanup_orchestrator.shapes.holds import Lien, Waiver
+from cleanup_orchestrator.shapes.places import TypeInRegion
+
+
+class BlockingResource(Shape):
+    """A resource that blocks the delete of another one."""
+
+    type: str = field("Resource type. Empty: unknown.")
+    id: str = field("ID. Empty: unknown.")
+    name: str = field("Name. Empty: unknown, or the caller may not see the project.")
+    project_id: str | None = field("ID of its project. ``null``: unknown, or the caller may not see it.")
+    project_name: str | None = field(
+        "Name of its project. ``another project``: the caller may not see it. ``null``: unknown.",
+    )
+
+
+class Blocker(Shape):
+    """What prevents a deletion from continuing."""
+
+    region: str = field("Region. Empty: a task of the whole deletion, or a service without a region.")
+    service: str = field("Service type. Empty: a task of the whole deletion.")
+    type: str = field("Resource type, ``unsupported`` (a service without a plugin), or the name of a task.")
+    reason: str = field("Code of the reason.")
+    message: str = field("The same as text.")
+    remedy: str = field("How to clear it.")
+    blocked_by: list[BlockingResource] = field("At most 10 resources that block its leftovers.")
+
+
+class Condition(Shape):
+    """What is true about a deletion beside its status."""
+
+    type: str = word(ConditionType, "Type of the condition. Each type occurs at most once.")
+    status: bool = field("Whether the condition is true.")
+    reason: str = field("Code of the reason.")
+    message: str = field("The same as text.")
+    last_transition_at: str = time("When ``status`` changed last.")
+
+
+class Progress(Shape):
+    """The counts of a deletion."""
+
+    steps: int = field("Number of resource types (per region) in the present round.")
+    steps_done: int = field("Number of these types that are finished in this round.")
+    found: int = field("Number of resources that were ever found, also deleted ones.")
+    deleted: int = field(
+        "Number of resources that the lists of the project no longer have after a delete round, in all attempts. A "
+        "resource whose owner changed between two rounds counts, too.",
+    )
+    remaining: int = field("Number of leftovers in the latest list of each type in this attempt.")
+    abandoned: int = field("Number of these leftovers that force abandoned.")
+    kept: int = field("Number of resources that are not the user's, or that are deleted with their parent.")
+    unknown: int = field("Number of types whose result is unknown.")
+    calls: int = field("Number of API calls of the deletion, in all attempts.")
+    round: int = field("Number of the present round. It grows over all attempts.")
+    purpose: str = word(RoundPurpose, "Purpose of the present round. Empty: between rounds.")
+
+
+class Count(TypeInRegion):
+    """The counts of one resource type in one region."""
+
+    found: int = field("As in ``progress``, for this type.")
+    deleted: int = field("As in ``progress``, for this type.")
+    remaining: int = field("As in ``progress``, for this type.")
+    abandoned: int = field("As in ``progress``, for this type.")
+    kept: int = field("As in ``progress``, for this type.")
+    unplanned: int = field("Number of those in ``remaining`` that the plan does not list for deletion. They stay.")
+    unselected: int = field("Number of those in ``remaining`` that the request does not select. They stay.")
+    calls: int = field("As in ``progress``, for this type.")
+    outcome: str = word(Outcome, "Result of the type. Empty: it was not listed in this attempt.")
+    state: str = word(StepState, "Whether the type is idle, sent to the workers, running, or done.")
+    reason: str = field("Code of the result.")
+    message: str = field("The result as text, or what the type waits for.")
+
+
+class UnseenType(TypeInRegion):
+    """A type that was abandoned although it could not be listed."""
+
+    reason: str = field("Code of the reason.")
+    message: str = field("The same as text.")
+
+
+class Force(Shape):
+    """The force of a deletion."""
+
+    reason: str = field("Reason that the admin gave.")
+    types: list[str] = field("Types whose forced delete is used, as ``service.type``.")
+    at: str = time("When the force was requested.")
+    user_id: str = USER_ID
+    user_name: str = USER_NAME
+    request_id: str = REQUEST_ID
+    abandoned: int = field("Number of abandoned resources.")
+    unseen: list[UnseenType] = field("Types that were abandoned although they could not be listed.")
+
+
+class Approval(Shape):
+    """An approval of a deletion that exceeds a limit."""
+
+    needed: str = field("The limit that is exceeded: ``too_many_resources`` or ``too_many_deletions``.")
+    reason: str = field("Reason that the approver gave.")
+    resources: int = field("Number of resources that the approval covers; 0 with ``too_many_deletions``.")
+    hash: str = field("Hash of the resources that were found then; empty with ``too_many_deletions``.")
+    at: str = time("When the deletion was approved.")
+    user_id: str = USER_ID
+    user_name: str = USER_NAME
+    request_id: str = REQUEST_ID
+
+
+class ChildDeletion(Shape):
+    """The deletion of a project below, for which a deletion waits."""
+
+    deletion_id: str = uuid("ID of the deletion.")
+    project_id: str = field("ID of its project.")
+    project_name: str = field("Name of its project. Empty: not known.")
+    status: str = word(Status, "Its status.")
+    attention: str = field("Its ``attention``.")
+
+
+class Grant(Shape):
+    """A role assignment that the lock removed."""
+
+    actor: str = word(["user", "group"], "Whether the role was assigned to a user or a group.")
+    actor_id: str = field("ID of the user or the group.")
+    role_id: str = field("ID of the role.")
+
+
+class Selection(Shape):
+    """What a deletion that keeps its project deletes. Without a criterion: everything."""
+
+    services: list[str] = field("Service types whose resources are selected.")
+    types: list[str] = field("Resource types that are selected as well. Without both: all types.")
+    tags: list[str] = field("Tags that a resource must have.")
+    created_before: str | None = time("The time before which a resource must have been created. ``null``: any time.")
+
+
+class Deletion(
+    Shape,
+    one="deletion",
+    many="deletions",
+    columns="id project_name project_id mode dry_run status attention progress.remaining created_at",
+    wide="domain_id progress.found progress.deleted progress.kept progress.unknown attempt reason message user_name "
+    "origin selection parent_deletion_id updated_at finished_at",
+):
+    """The deletion of a project: the request and its record."""
+
+    id: str = uuid("ID of the deletion.")
+    project_id: str = field("ID of the project.")
+    project_name: str = field("Name of the project in Keystone, or its last known name.", label="Project")
+    domain_id: str = field("ID of the domain of the project.")
+    mode: str = word(Mode, "Whether resources are only reported, or deleted, and whether the project stays.")
+    dry_run: bool = field("Whether the deletion is a dry run.")
+    include_subtree: bool = field("Whether the deletion waits for the deletions of projects below.")
+    parent_deletion_id: str = field(
+        "In a tree: ID of the deletion that waits for this one. Empty: none.", label="Parent Deletion"
+    )
+    origin: str = word(Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans.")
+    status: str = word(Status, "Status of the deletion.")
+    reason: str = field("Code of why the deletion entered the status. Empty until the first change.")
+    message: str = field("What the deletion does now, or how it ended.")
+    attention: str = field("The action that the deletion needs from a person. Empty: none.")
+    attempt: int = field("Number of the attempt. Each retry adds 1.", minimum=1)
+    cancellable: bool = field("Whether ``cancel`` is accepted now.")
+    retryable: bool = field("Whether the status allows ``retry``.")
+    restorable: bool = field("Whether ``restore`` is accepted now.")
+    plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none.")
+    plan_hash: str = field("Hash of that plan. Empty: no plan.")
+    selection: Selection = field()
+    point_of_no_return_at: str | None = time("When deletes began or can begin. ``null``: not known yet.")
+    user_id: str = USER_ID
+    user_name: str = USER_NAME
+    request_id: str = REQUEST_ID
+    created_at: str = time("When the deletion was recorded.")
+    updated_at: str = time("When the record changed last.")
+    status_at: str = time("When the deletion entered its status.")
+    progress_at: str = time("When the deletion made progress last.")
+    finished_at: str | None = time("When the deletion ended. ``null``: it is under way.")
+    drained_at: str | None = time("When the lock took effect in this attempt. ``null``: there is no lock.")
+    project_gone_at: str | None = time("When the orchestrator saw that another client had deleted the project.")
+    settle_until: str | None = time("Until this time no empty list counts as final.")
+    conditions: list[Condition] = field("What is true about the deletion beside its status.")
+    forced: Force | None = field("The force that an admin requested. ``null``: none in this attempt.")
+    progress: Progress = field()
+    links: list[Link] = SELF
+    children: list[ChildDeletion] = field(
+        "In a tree: the deletions that this deletion waits for.",
+        detail=True,
+    )
+    liens: list[Lien] = field("The liens in force on the project.", detail=True)
+    waivers: list[Waiver] = field(
+        "The waivers that the deletion used when it read the catalog last.",
+        detail=True,
+    )
+    approvals: list[Approval] = field("The approvals of this attempt.", detail=True)
+    counts: list[Count] = field("One object for each type in each region.", detail=True)
+    blockers: list[Blocker] = field(
+        "Everything that prevents the deletion from continuing.",
+        detail=True,
+    )
+    grants_removed: list[Grant] | None = field(
+        "The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not see "
+        "them.",
+        detail=True,
+    )

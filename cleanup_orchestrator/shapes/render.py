@@ -1,0 +1,55 @@
+"""Converts records to JSON by their shapes. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cleanup_orchestrator.core.times import utc
+from cleanup_orchestrator.shapes.base import Shape, TypedField
+
+
+def render(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any]:
+    """Return a record as a JSON object.
+
+    The value of a field is the attribute of the same name, unless it is computed. A nested shape is rendered in the
+    same way; a mapping is already rendered. An empty text is ``null`` where the field can be ``null``.
+
+    :param record: has the attributes
+    :param computed: the values of the fields that are no attribute of the record
+    :raises AttributeError: if the record does not have a field that is not optional
+    """
+    return _rendered(shape.fields.values(), record, computed)
+
+
+def render_listed(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any]:
+    """Return a record as lists show it; see :func:`render`."""
+    return _rendered([each for each in shape.fields.values() if not each.field.detail], record, computed)
+
+
+def _rendered(fields: Iterable[TypedField], record: Any, computed: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {}
+    for each in fields:
+        if each.name in computed:
+            value = computed[each.name]
+        elif each.field.optional and not hasattr(record, each.name):
+            continue
+        else:
+            value = getattr(record, each.name)
+        shown[each.name] = None if each.null and value == "" else _plain(value, each.nested)
+    return shown
+
+
+def _plain(value: Any, nested: type[Shape] | None) -> Any:
+    """Return a value as JSON has it."""
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if isinstance(value, datetime.datetime):
+        return utc(value)
+    if isinstance(value, enum.Enum):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, nested) for each in value]
+    return value if nested is None or isinstance(value, Mapping) else render(nested, value)

@@ -1,0 +1,104 @@
+"""What a deletion reports: leftovers, events and plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cleanup_orchestrator.core.deletion import DELETING_MODES
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.shapes.base import SELF, USER_NAME, Link, Shape, field, time, uuid, word
+from cleanup_orchestrator.shapes.deletions import Blocker, BlockingResource, Selection
+from cleanup_orchestrator.shapes.places import InDeletion, TypeInRegion
+
+
+class Leftover(TypeInRegion, many="leftovers"):
+    """A resource of the project that still exists."""
+
+    id: str = field("ID of the resource in its service. In Swift: the name of the container.")
+    name: str = field("Name of the resource in its service.")
+    size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
+    reason: str = word(Reason, "Code of why the resource is left.")
+    message: str = field("The same as text, often the answer of the service.")
+    remedy: str = field("What to do.")
+    abandoned: bool = field("Whether force abandoned the resource.")
+    owner: str | None = field("ID of the project that the resource belongs to. ``null``: unknown, or not recorded.")
+    blocked_by: list[BlockingResource] = field("The resources that block the delete.")
+
+
+class ProjectLeftover(InDeletion, Leftover):
+    """A leftover, with its project and its deletion."""
+
+
+class Event(Shape, many="events"):
+    """An entry of the journal of a deletion."""
+
+    id: int = field("Number of the entry, which is also its marker. Later entries have greater numbers.")
+    at: str = time("When the entry was recorded.")
+    type: str = field("Type of the entry, such as ``deletion.accepted``.")
+    message: str = field("The entry as text.")
+    actor: str = field("ID of the user, or name of the worker. Empty: an engine.")
+    request_id: str = field("ID of the request that caused the entry. Empty: no request.")
+    data: dict[str, Any] = field("Details. The fields depend on ``type``.")
+
+
+class ProjectEvent(InDeletion, Event):
+    """An entry of the journal, with its project and its deletion."""
+
+
+class PlannedType(TypeInRegion):
+    """The counts of one type of a plan in one region."""
+
+    delete: int = field("Number of resources to delete.")
+    keep: int = field("Number of resources to keep.")
+    protect: int = field("Number of resources that would block the cascade.")
+    size: int | None = field("Sum of the known sizes of the resources to delete. ``null``: none is known.")
+    known: bool = field("Whether the type was listed.")
+    waived: bool = field("Whether a waiver excludes the type.")
+    reason: str = field("Code of the result.")
+    message: str = field("The result as text.")
+    digest: str = field("SHA-256 of the sorted IDs to delete. Empty: the type was not listed.")
+
+
+class Plan(Shape, one="plan"):
+    """The plan of a dry run: what a cascade would delete, keep and protect."""
+
+    id: str = uuid("ID of the plan, which is the ID of its dry run.")
+    project_id: str = field("ID of the project.")
+    project_name: str = field("Name of the project.")
+    domain_id: str = field("ID of the domain of the project.")
+    mode: str = word(sorted(DELETING_MODES), "Mode of the dry run, and of the deletions that can be bound to it.")
+    selection: Selection = field()
+    created_at: str = time("When the dry run ended.")
+    expires_at: str = time("Until when a cascade can be requested with the plan.")
+    user_id: str = field("ID of the user who requested the dry run.")
+    user_name: str = USER_NAME
+    hash: str = field("Hash of the resources that would be deleted.")
+    complete: bool = field("Whether ``unknown`` is empty.")
+    unknown: list[str] = field("Types and services that could not be listed, as ``service.type@region``.")
+    delete: int = field("Number of resources to delete.")
+    keep: int = field("Number of resources to keep.")
+    protect: int = field("Number of resources that would block the cascade.")
+    order: list[list[str]] = field(
+        "Types with resources to delete. The types of one array are deleted in parallel, after those of earlier ones.",
+    )
+    with_project: list[str] = field("Types of project settings, which are deleted with the project.")
+    types: list[PlannedType] = field("One object for each type in each region.")
+    blockers: list[Blocker] = field("What would prevent the end of a cascade.")
+    links: list[Link] = SELF
+
+
+class Planned(Shape):
+    """What a plan says about a resource."""
+
+    action: str = word(["delete", "keep", "protect"], "What a cascade does with the resource.")
+
+
+class PlannedResource(Planned, TypeInRegion, many="resources"):
+    """A resource of a plan."""
+
+    id: str = field("ID of the resource in its service.")
+    name: str = field("Name of the resource in its service.")
+    size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
+    reason: str = word(Reason, "Code of the reason.")
+    message: str = field("The same as text.")
+    blocked_by: list[BlockingResource] = field("The resources that will block the delete.")
