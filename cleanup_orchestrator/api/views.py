@@ -105,7 +105,7 @@ def _listed(
         "settle_until": settle_until(d, rules),
         "conditions": [_condition(c, readable) for c in d.conditions],
         "forced": forced(d, steps),
-        "progress": render(shapes.Progress, d.tally, round=d.round, purpose=d.purpose),
+        "progress": progress(d),
         "links": self_link(href),
     }
 
@@ -172,6 +172,11 @@ def forced(d: Deletion, steps: Sequence[StepView]) -> dict[str, Any] | None:
     if asked is None:
         return None
     return render(shapes.Force, asked, abandoned=d.tally.abandoned, unseen=force.unseen(d, steps))
+
+
+def progress(d: Deletion) -> dict[str, Any]:
+    """Return the counts of a deletion; see ``Tally``."""
+    return render(shapes.Progress, d.tally, round=d.round, purpose=d.purpose)
 
 
 def counts(d: Deletion, steps: Iterable[StepView]) -> list[dict[str, Any]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from osc_lib.command import command
 
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import cells, common
 from cleanup_orchestrator.osc.common import Table
 
 
@@ -32,7 +32,7 @@ class SetBrake(common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Pull the brake and return it."""
-        return _shown(self.client.set_brake(parsed_args.reason))
+        return cells.details(shapes.Brake, self.client.set_brake(parsed_args.reason))
 
 
 class UnsetBrake(common.Cleanup, command.Command):
@@ -62,8 +62,4 @@ class ShowBrake(common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the brake."""
-        return _shown(self.client.get_brake())
-
-
-def _shown(brake: dict[str, Any]) -> Table:
-    return tuple(brake), list(brake.values())
+        return cells.details(shapes.Brake, self.client.get_brake())

@@ -9,18 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
+from cleanup_orchestrator import shapes
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.osc import arguments, common, lookup, selection, sizes, usage, wait
+from cleanup_orchestrator.osc import arguments, cells, common, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
 
 T = TypeVar("T")
-
-#: Titles of columns that are not their field's name.
-_HEADS = {"id": "ID", "project_name": "Project", "project_id": "Project ID", "deletion_id": "Deletion ID"}
-_HEADS |= {"domain_id": "Domain ID", "request_id": "Request ID"}
 
 
 def add_deletion(parser: argparse.ArgumentParser, many: bool = False, optional: bool = False) -> None:
@@ -45,16 +42,6 @@ class DeletionCommand(common.Cleanup):
         """Return what a call returns for the deletion that an argument names."""
         identity = self.app.client_manager.sdk_connection.identity
         return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call, self.changes)
-
-
-#: Fields that a table leaves out unless they are asked for: it shows on one screen what a person needs.
-IN_DETAIL = frozenset(
-    {
-        *("domain_id", "user_id", "request_id", "plan_hash", "origin", "include_subtree", "reason", "attempt"),
-        *("cancellable", "retryable", "restorable"),
-        *("updated_at", "status_at", "progress_at", "drained_at", "settle_until"),
-    }
-)
 
 
 class ListDeletion(common.Lister):
@@ -136,36 +123,8 @@ class ListDeletion(common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each deletion."""
-        columns: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "ID": lambda d: d["id"],
-            "Project": lambda d: d.get("project_name"),
-            "Project ID": lambda d: d.get("project_id"),
-            "Mode": lambda d: d.get("mode"),
-            "Dry Run": lambda d: d.get("dry_run"),
-            "Status": lambda d: d.get("status"),
-            "Attention": lambda d: d.get("attention"),
-            "Remaining": lambda d: (d.get("progress") or {}).get("remaining"),
-            "Created At": lambda d: d.get("created_at"),
-        }
-        if parsed_args.long:
-            columns |= {
-                "Domain ID": lambda d: d.get("domain_id"),
-                "Found": lambda d: (d.get("progress") or {}).get("found"),
-                "Deleted": lambda d: (d.get("progress") or {}).get("deleted"),
-                "Kept": lambda d: (d.get("progress") or {}).get("kept"),
-                "Unknown": lambda d: (d.get("progress") or {}).get("unknown"),
-                "Attempt": lambda d: d.get("attempt"),
-                "Reason": lambda d: d.get("reason"),
-                "Message": lambda d: d.get("message"),
-                "User": lambda d: d.get("user_name"),
-                "Origin": lambda d: d.get("origin"),
-                "Selection": lambda d: selection.Selected(d.get("selection") or {}),
-                "Parent Deletion": lambda d: d.get("parent_deletion_id"),
-                "Updated At": lambda d: d.get("updated_at"),
-                "Finished At": lambda d: d.get("finished_at"),
-            }
-        rows = self._deletions(parsed_args)
-        return tuple(columns), [tuple(get(d) for get in columns.values()) for d in rows]
+        names = (*shapes.Deletion.columns, *(shapes.Deletion.wide if parsed_args.long else ()))
+        return cells.listed(shapes.Deletion, names, self._deletions(parsed_args))
 
     def _deletions(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         identity = self.app.client_manager.sdk_connection.identity
@@ -219,19 +178,6 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the deletion, the most important first."""
         deletion = self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion)
-        formats: dict[str, Any] = {
-            "conditions": common.Conditions,
-            "blockers": common.Blockers,
-            "liens": common.Liens,
-            "waivers": common.Waivers,
-            "approvals": common.Approvals,
-            "grants_removed": common.Grants,
-            "forced": common.Forced,
-            "progress": common.Progress,
-            "counts": common.Counts,
-            "children": common.Children,
-            "selection": selection.Selected,
-        }
         first = (
             "id project_name project_id domain_id mode selection dry_run status attention message conditions blockers "
             "children"
@@ -243,9 +189,9 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         names += ["counts"] if "counts" in deletion else []
         if parsed_args.formatter == "table" and not parsed_args.columns:
             names = [n for n in names if n != "selection" or selection.text(deletion[n])]
-            names = [n for n in names if n not in IN_DETAIL and deletion[n] not in (None, "", [], {}, False)]
-        values = [deletion[n] if n not in formats or deletion[n] is None else formats[n](deletion[n]) for n in names]
-        return tuple(names), values
+            quiet = {name for name, each in shapes.Deletion.fields.items() if each.field.quiet}
+            names = [n for n in names if n not in quiet and deletion[n] not in (None, "", [], {}, False)]
+        return cells.details(shapes.Deletion, deletion, names)
 
 
 def unknown_lines(deletion: Mapping[str, Any], filters: Mapping[str, str | None]) -> list[str]:
@@ -323,7 +269,6 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         if parsed_args.long:
             names += ["blocked_by", "remedy", "deletion_id", "domain_id"] if parsed_args.all else []
             names += ["message", "abandoned", "owner"]
-        heads = tuple(_HEADS.get(name) or name.replace("_", " ").title() for name in names)
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
         if parsed_args.abandoned:
             filters["abandoned"] = "true"
@@ -339,8 +284,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
                 ),
             )
             sys.stderr.write("".join(f"{line}\n" for line in lines))
-        formats: dict[str, Any] = {"blocked_by": lambda blockers: common.References(blockers or []), "size": sizes.Size}
-        return heads, [tuple(formats[n](row.get(n)) if n in formats else row.get(n) for n in names) for row in rows]
+        return cells.listed(shapes.ProjectLeftover, names, rows)
 
 
 class ListDeletionEvent(DeletionCommand, common.Lister):
@@ -418,7 +362,6 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
             names = ["project_name", "project_id", "deletion_id", "at", "type", "message"]
         if parsed_args.long:
             names += ["request_id", "data"]
-        heads = tuple(_HEADS.get(name) or name.replace("_", " ").title() for name in names)
         if parsed_args.deletion:
             rows = self.on_deletion(
                 parsed_args,
@@ -427,9 +370,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
             )
         else:
             rows = list(self.client.resource_events(limit=parsed_args.limit, **filters))
-        return heads, [
-            tuple(common.Fields(row.get(n) or {}) if n == "data" else row.get(n) for n in names) for row in rows
-        ]
+        return cells.listed(shapes.ProjectEvent, names, rows)
 
     def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         marker, pause = parsed_args.marker, wait.POLL_FAST

@@ -10,15 +10,10 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc import cells, common
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.sdk import one_line
-
-
-def shown(row: Mapping[str, Any]) -> Table:
-    """Return the fields of a lien or a waiver."""
-    names = [name for name in row if name != "links"]
-    return tuple(names), [row[name] for name in names]
+from cleanup_orchestrator.shapes.base import Shape
 
 
 class List(common.Lister):
@@ -26,7 +21,7 @@ class List(common.Lister):
 
     noun: ClassVar[str]
     ended: ClassVar[str]  #: the state of one that a user has ended
-    columns: ClassVar[Mapping[str, str]]  #: field by title
+    shape: ClassVar[type[Shape]]
 
     def add_listing(self, parser: argparse.ArgumentParser) -> None:
         """Add the options that select the records."""
@@ -43,13 +38,14 @@ class List(common.Lister):
         """Return one row for each record."""
         state = "ended" if parsed_args.ended else "all" if parsed_args.all else None
         found = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
-        return tuple(self.columns), [tuple(row.get(name) for name in self.columns.values()) for row in found]
+        return cells.listed(self.shape, self.shape.columns, found)
 
 
 class Show(common.ShowOne):
     """A command that shows a lien or a waiver."""
 
     noun: ClassVar[str]  #: also in the name of the client's method
+    shape: ClassVar[type[Shape]]
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -59,7 +55,7 @@ class Show(common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the record."""
-        return shown(getattr(self.client, f"get_{self.noun}")(parsed_args.id))
+        return cells.details(self.shape, getattr(self.client, f"get_{self.noun}")(parsed_args.id))
 
 
 class Delete(common.Cleanup, command.Command):

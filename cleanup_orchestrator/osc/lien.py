@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import arguments, common, expiring
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import arguments, cells, common, expiring
 from cleanup_orchestrator.osc.common import Table
-
-_COLUMNS = {
-    "ID": "id",
-    "Project ID": "project_id",
-    "Origin": "origin",
-    "State": "state",
-    "Expires At": "expires_at",
-    "User": "user_name",
-    "Reason": "reason",
-}
 
 
 class CreateLien(common.ShowOne):
@@ -50,13 +41,15 @@ class CreateLien(common.ShowOne):
         """Record the lien and return it."""
         until = arguments.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
-        return expiring.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
+        return cells.details(
+            shapes.Lien, self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until)
+        )
 
 
 class ListLien(expiring.List):
     """List liens."""
 
-    noun, ended, columns = "lien", "removed", _COLUMNS
+    noun, ended, shape = "lien", "removed", shapes.Lien
     _description = "List the liens in force: the projects that are protected from deletion."
     _epilog = """
     Examples:
@@ -88,7 +81,7 @@ class ListLien(expiring.List):
 class ShowLien(expiring.Show):
     """Show one lien."""
 
-    noun = "lien"
+    noun, shape = "lien", shapes.Lien
     _description = "Show a lien, in force or ended."
     _epilog = """
     Examples:

@@ -8,82 +8,16 @@ from typing import Any
 
 from osc_lib.command import command
 
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import cells, common
 from cleanup_orchestrator.osc.common import Table
-from cleanup_orchestrator.sdk import one_line
 
-_SCANS = {
-    "ID": "id",
-    "Status": "status",
-    "Created At": "created_at",
-    "Finished At": "finished_at",
-    "Message": "message",
-}
-_ORPHANS = {
-    "Project ID": "project_id",
-    "Region": "region",
-    "Service": "service",
-    "Type": "type",
-    "ID": "id",
-    "Name": "name",
-    "Project Setting": "project_setting",
-    "Created At": "created_at",
-    "First Seen At": "first_seen_at",
-    "Last Seen At": "last_seen_at",
-}
-_PROJECTS = {
-    "Project ID": "project_id",
-    "Project Name": "project_name",
-    "Domain ID": "domain_id",
-    "Orphans": "orphans",
-    "Counts": "counts",
-    "Project Settings": "project_settings",
-}
 SCAN_CREATE = "openstack project orphan scan create"
 
 
-class Numbers(common.Rows):
-    """Counts by type."""
-
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return one type and its count."""
-        return f"{one_line(row.get('type'))}: {row.get('count')}"
-
-
-class NotCovered(common.Rows):
-    """Types that a scan does not cover."""
-
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return one type and the reason."""
-        return f"{common.type_name(row)}: {one_line(row.get('reason'))}"
-
-
-class Coverage(common.Rows):
-    """Types that a scan covers; a table only counts those without orphans."""
-
-    def human_readable(self) -> str:
-        """Return a line for each type with orphans, or with an unknown result."""
-        rows = list(self._value or ())
-        telling = [row for row in rows if row.get("orphans") or row.get("undecided") or row.get("outcome") == "unknown"]
-        lines = [self.line(row) for row in telling]
-        return "\n".join([*lines, f"{len(rows) - len(telling)} other types"])
-
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return the counts of one type in one region."""
-        numbers = ", ".join(f"{word} {row.get(word) or 0}" for word in ("listed", "candidates", "orphans"))
-        why = one_line(row.get("message") or row.get("reason") or "")
-        return f"{common.type_name(row)}: {numbers}, {row.get('outcome') or row.get('state')}" + (
-            f" ({why})" if why else ""
-        )
-
-
-_FORMATTERS = {"not_covered": NotCovered, "coverage": Coverage}
-
-
 def _shown(scan: Mapping[str, Any]) -> Table:
-    names = [name for name in scan if name not in ("links", "counts")]
+    names, values = cells.details(shapes.OrphanScan, scan, [name for name in scan if name not in ("links", "counts")])
     counts = scan.get("counts") or {}
-    values = [_FORMATTERS[name](scan[name]) if name in _FORMATTERS else scan[name] for name in names]
     return (*names, *counts), (*values, *counts.values())
 
 
@@ -149,7 +83,7 @@ class ListScan(common.Lister):
         """Return one row for each scan."""
         filters = {"status": parsed_args.status, "marker": parsed_args.marker}
         rows = self.client.orphan_scans(limit=parsed_args.limit, **filters)
-        return tuple(_SCANS), [tuple(row.get(name) for name in _SCANS.values()) for row in rows]
+        return cells.listed(shapes.OrphanScan, shapes.OrphanScan.columns, rows)
 
 
 class ShowScan(common.ShowOne):
@@ -233,8 +167,8 @@ class ListOrphan(common.Lister):
         scan_id = parsed_args.scan or _latest(self.client)
         rows = self.client.orphans(scan_id, limit=parsed_args.limit, project_id=parsed_args.project, **filters)
         wanted = (row for row in rows if not (parsed_args.no_project_settings and row.get("project_setting")))
-        cell = _cell if parsed_args.formatter == "csv" else lambda value: value
-        return tuple(_ORPHANS), (tuple(cell(row.get(name)) for name in _ORPHANS.values()) for row in wanted)
+        heads, shown = cells.listed(shapes.Orphan, shapes.Orphan.columns, wanted)
+        return heads, (tuple(map(_cell, row)) for row in shown) if parsed_args.formatter == "csv" else shown
 
 
 class ListOrphanProject(common.Lister):
@@ -261,10 +195,7 @@ class ListOrphanProject(common.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each project."""
         rows = self.client.orphan_projects(parsed_args.scan or _latest(self.client), limit=parsed_args.limit)
-        numbers = ("counts", "project_settings")
-        return tuple(_PROJECTS), [
-            tuple(Numbers(row.get(n) or []) if n in numbers else row.get(n) for n in _PROJECTS.values()) for row in rows
-        ]
+        return cells.listed(shapes.OrphanProject, shapes.OrphanProject.columns, rows)
 
 
 class AdoptOrphan(common.ShowOne):
@@ -297,7 +228,5 @@ class AdoptOrphan(common.ShowOne):
         """Request the deletion and return it."""
         scan_id = parsed_args.scan or _latest(self.client)
         deletion = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
-        names = [name for name in deletion if name not in ("links", "counts", "blockers", "children", "waivers")]
-        values = [common.Conditions(deletion[n]) if n == "conditions" else deletion[n] for n in names]
-        values = [common.Progress(deletion[n]) if n == "progress" else v for n, v in zip(names, values, strict=True)]
-        return tuple(names), values
+        hidden = ("links", "counts", "blockers", "children", "waivers")
+        return cells.details(shapes.Deletion, deletion, [name for name in deletion if name not in hidden])

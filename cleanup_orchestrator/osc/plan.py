@@ -3,45 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
 
-from osc_lib.cli import format_columns
-
-from cleanup_orchestrator.osc import arguments, common, selection, sizes
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import arguments, cells, common
 from cleanup_orchestrator.osc.common import Table
-from cleanup_orchestrator.sdk import one_line
-
-
-class Types(common.Rows):
-    """The types of a plan; a table leaves out empty types."""
-
-    def human_readable(self) -> str:
-        """Return a line for each type that is not empty or is unknown."""
-        rows = self._value or ()
-        shown = [row for row in rows if not row.get("known") or any(row.get(k) for k in ("delete", "keep", "protect"))]
-        other = len(rows) - len(shown)
-        return "\n".join([*map(self.line, shown), *([f"{other} other: nothing found"] if other else [])])
-
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return the counts of one type in one region."""
-        name = common.type_name(row)
-        if row.get("waived"):
-            return f"{name}: waived ({one_line(row.get('message') or '')})"
-        if not row.get("known"):
-            return f"{name}: not known ({one_line(row.get('message') or row.get('reason') or '')})"
-        numbers = {word: f"{word} {row[word]}" for word in ("delete", "keep", "protect") if row.get(word)}
-        if "delete" in numbers and row.get("size") is not None:
-            numbers["delete"] += f" ({sizes.text(row['size'])})"
-        return f"{name}: " + ", ".join(numbers.values())
-
-
-class Order(format_columns.ListColumn):
-    """The order of a plan: a line for each level in a table, the lists in JSON."""
-
-    def human_readable(self) -> str:
-        """Return the types of each level."""
-        return "\n".join(", ".join(one_line(name) for name in level) for level in self._value or ())
 
 
 class PlanCommand(common.Cleanup):
@@ -76,10 +41,7 @@ class ShowPlan(PlanCommand, common.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the plan."""
         plan = self.client.get_plan(parsed_args.plan)
-        formats: dict[str, Any] = {"order": Order, "types": Types, "blockers": common.Blockers}
-        formats["selection"] = selection.Selected
-        names = [name for name in plan if name != "links"]
-        return tuple(names), [formats[n](plan[n]) if n in formats else plan[n] for n in names]
+        return cells.details(shapes.Plan, plan)
 
 
 class ListPlanResource(PlanCommand, common.Lister):
@@ -108,8 +70,6 @@ class ListPlanResource(PlanCommand, common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
-        names = ("action", "region", "service", "type", "id", "name", "size", "reason", "message")
         filters = {name: getattr(parsed_args, name) for name in ("action", "region", "service", "type")}
         rows = self.client.plan_resources(parsed_args.plan, limit=parsed_args.limit, **filters)
-        heads = tuple("ID" if name == "id" else name.capitalize() for name in names)
-        return heads, [tuple(sizes.Size(row.get(n)) if n == "size" else row.get(n) for n in names) for row in rows]
+        return cells.listed(shapes.PlannedResource, shapes.PlannedResource.columns, rows)

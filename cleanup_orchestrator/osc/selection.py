@@ -9,8 +9,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from osc_lib.cli import format_columns
-
 from cleanup_orchestrator.osc import arguments, usage
 from cleanup_orchestrator.sdk import one_line
 
@@ -103,11 +101,3 @@ def text(selection: Mapping[str, Any] | None) -> str:
     if before := found.get("created_before"):
         parts.append(f"created before {one_line(before)}")
     return ", ".join(parts)
-
-
-class Selected(format_columns.DictColumn):
-    """The selection of a deletion: words in a table, the criteria in JSON."""
-
-    def human_readable(self) -> str:
-        """Return the words."""
-        return text(self._value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import cells, common
 
 
 class ListService(common.Lister):
@@ -36,11 +37,5 @@ class ListService(common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> common.Table:
         """Return one row for each service in each region."""
-        columns = ("Region", "Service Type", "Name", "Answered By", "Message")
-        fields = ("region", "service_type", "name", "answered_by", "message")
-        services = list(self.client.services(common.project_id(self.app, parsed_args)))
-        rows = [tuple(service.get(field) for field in fields) for service in services]
-        if not parsed_args.long:
-            return columns, rows
-        types = [common.Words(service.get("types") or []) for service in services]
-        return (*columns, "Types"), [(*row, column) for row, column in zip(rows, types, strict=True)]
+        names = (*shapes.Service.columns, *(shapes.Service.wide if parsed_args.long else ()))
+        return cells.listed(shapes.Service, names, self.client.services(common.project_id(self.app, parsed_args)))

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import arguments, common, expiring
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import arguments, cells, common, expiring
 from cleanup_orchestrator.osc.common import Table
-
-_COLUMNS = {
-    "ID": "id",
-    "Service Type": "service_type",
-    "Region": "region",
-    "Project ID": "project_id",
-    "State": "state",
-    "Expires At": "expires_at",
-    "User": "user_name",
-    "Reason": "reason",
-}
 
 
 class CreateWaiver(common.ShowOne):
@@ -65,13 +55,13 @@ class CreateWaiver(common.ShowOne):
             project_id=project_id,
             allow_unknown=parsed_args.not_yet,
         )
-        return expiring.shown(waiver)
+        return cells.details(shapes.Waiver, waiver)
 
 
 class ListWaiver(expiring.List):
     """List waivers."""
 
-    noun, ended, columns = "waiver", "withdrawn", _COLUMNS
+    noun, ended, shape = "waiver", "withdrawn", shapes.Waiver
     _description = "List the waivers in force: the services that deletions skip."
     _epilog = """
     Examples:
@@ -105,7 +95,7 @@ class ListWaiver(expiring.List):
 class ShowWaiver(expiring.Show):
     """Show one waiver."""
 
-    noun = "waiver"
+    noun, shape = "waiver", shapes.Waiver
     _description = "Show a waiver, in force or ended."
     _epilog = """
     Examples:

@@ -130,6 +130,11 @@ def word(values: Iterable[str], about: str, **more: Any) -> Any:
     return field(about, enum=[str(value) for value in values], **more)
 
 
+def quiet(each: Field) -> Any:
+    """Return a field that a table of one record leaves out."""
+    return dataclasses.replace(each, quiet=True)
+
+
 class Input(Shape):
     """A body or a query. A field of a query whose type is a list can be given several times."""
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.step import Outcome, StepState
-from cleanup_orchestrator.shapes.base import REQUEST_ID, SELF, USER_ID, USER_NAME, Link, Shape, field, time, uuid, word
+from cleanup_orchestrator.shapes.base import (
+    REQUEST_ID,
+    SELF,
+    USER_ID,
+    USER_NAME,
+    Link,
+    Shape,
+    field,
+    quiet,
+    time,
+    uuid,
+    word,
+)
 from cleanup_orchestrator.shapes.holds import Lien, Waiver
 from cleanup_orchestrator.shapes.places import TypeInRegion
 
@@ -153,37 +165,39 @@ class Deletion(
     id: str = uuid("ID of the deletion.")
     project_id: str = field("ID of the project.")
     project_name: str = field("Name of the project in Keystone, or its last known name.", label="Project")
-    domain_id: str = field("ID of the domain of the project.")
+    domain_id: str = field("ID of the domain of the project.", quiet=True)
     mode: str = word(Mode, "Whether resources are only reported, or deleted, and whether the project stays.")
     dry_run: bool = field("Whether the deletion is a dry run.")
-    include_subtree: bool = field("Whether the deletion waits for the deletions of projects below.")
+    include_subtree: bool = field("Whether the deletion waits for the deletions of projects below.", quiet=True)
     parent_deletion_id: str = field(
         "In a tree: ID of the deletion that waits for this one. Empty: none.", label="Parent Deletion"
     )
-    origin: str = word(Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans.")
+    origin: str = word(
+        Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans.", quiet=True
+    )
     status: str = word(Status, "Status of the deletion.")
-    reason: str = field("Code of why the deletion entered the status. Empty until the first change.")
+    reason: str = field("Code of why the deletion entered the status. Empty until the first change.", quiet=True)
     message: str = field("What the deletion does now, or how it ended.")
     attention: str = field("The action that the deletion needs from a person. Empty: none.")
-    attempt: int = field("Number of the attempt. Each retry adds 1.", minimum=1)
-    cancellable: bool = field("Whether ``cancel`` is accepted now.")
-    retryable: bool = field("Whether the status allows ``retry``.")
-    restorable: bool = field("Whether ``restore`` is accepted now.")
+    attempt: int = field("Number of the attempt. Each retry adds 1.", minimum=1, quiet=True)
+    cancellable: bool = field("Whether ``cancel`` is accepted now.", quiet=True)
+    retryable: bool = field("Whether the status allows ``retry``.", quiet=True)
+    restorable: bool = field("Whether ``restore`` is accepted now.", quiet=True)
     plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none.")
-    plan_hash: str = field("Hash of that plan. Empty: no plan.")
+    plan_hash: str = field("Hash of that plan. Empty: no plan.", quiet=True)
     selection: Selection = field()
     point_of_no_return_at: str | None = time("When deletes began or can begin. ``null``: not known yet.")
-    user_id: str = USER_ID
+    user_id: str = quiet(USER_ID)
     user_name: str = USER_NAME
-    request_id: str = REQUEST_ID
+    request_id: str = quiet(REQUEST_ID)
     created_at: str = time("When the deletion was recorded.")
-    updated_at: str = time("When the record changed last.")
-    status_at: str = time("When the deletion entered its status.")
-    progress_at: str = time("When the deletion made progress last.")
+    updated_at: str = time("When the record changed last.", quiet=True)
+    status_at: str = time("When the deletion entered its status.", quiet=True)
+    progress_at: str = time("When the deletion made progress last.", quiet=True)
     finished_at: str | None = time("When the deletion ended. ``null``: it is under way.")
-    drained_at: str | None = time("When the lock took effect in this attempt. ``null``: there is no lock.")
+    drained_at: str | None = time("When the lock took effect in this attempt. ``null``: there is no lock.", quiet=True)
     project_gone_at: str | None = time("When the orchestrator saw that another client had deleted the project.")
-    settle_until: str | None = time("Until this time no empty list counts as final.")
+    settle_until: str | None = time("Until this time no empty list counts as final.", quiet=True)
     conditions: list[Condition] = field("What is true about the deletion beside its status.")
     forced: Force | None = field("The force that an admin requested. ``null``: none in this attempt.")
     progress: Progress = field()

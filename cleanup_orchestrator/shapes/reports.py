@@ -93,7 +93,9 @@ class Planned(Shape):
     action: str = word(["delete", "keep", "protect"], "What a cascade does with the resource.")
 
 
-class PlannedResource(Planned, TypeInRegion, many="resources"):
+class PlannedResource(
+    Planned, TypeInRegion, many="resources", columns="action region service type id name size reason message"
+):
     """A resource of a plan."""
 
     id: str = field("ID of the resource in its service.")

@@ -3,12 +3,12 @@
 import pytest
 
 from cleanup_orchestrator.dashboard.templatetags import project_cleanup as filters
-from cleanup_orchestrator.osc import sizes
+from cleanup_orchestrator.sdk.text import size_text
 
 
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1536, 2**30 - 1, 340 * 2**30, 2**63 - 1])
 def test_a_size_is_written_as_the_commands_write_it(size):
-    assert filters.size(size) == sizes.text(size)
+    assert filters.size(size) == size_text(size)
 
 
 @pytest.mark.parametrize("unknown", [None, ""])

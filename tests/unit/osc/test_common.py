@@ -9,7 +9,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.osc import common, deletion, lien, lookup, orphan, plan, waiver
+from cleanup_orchestrator.osc import cells, common, deletion, lien, lookup, plan, waiver
 
 EVIL = "$(reboot)`x`\x1b[2J\u202e"
 
@@ -76,7 +76,7 @@ def test_a_name_controls_neither_the_terminal_nor_a_shell(kind, formatter, text)
 )
 def test_a_type_that_could_not_be_listed_has_no_zeros(values, text):
     row = {"region": "R", "service": "image", "type": "image", **values}
-    assert common.Counts([row]).line(row) == text
+    assert cells.Counts([row]).line(row) == text
 
 
 def test_blockers_have_what_is_behind_them_and_a_remedy():
@@ -153,7 +153,7 @@ def test_an_orphan_scan_shows_the_types_that_it_could_not_judge():
         {"service": "network", "type": "port", "outcome": "unknown", "message": "no answer"},
         {"service": "dns", "type": "zone", "outcome": "clear", "undecided": 2},
     ]
-    text = orphan.Coverage(rows).human_readable()
+    text = cells.Coverage(rows).human_readable()
     assert [line.split(":")[0] for line in text.splitlines()] == ["network.port", "dns.zone", "1 other types"]
 
 

@@ -15,7 +15,7 @@ PACKAGE = "cleanup_orchestrator"
 FLAT = {"compat", "errors", "http_server", "log", "opts", "service"}
 ROOMS = {
     "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring", "osc",
-    "plugins", "protocol", "sdk", "store", "worker",
+    "plugins", "protocol", "sdk", "shapes", "store", "worker",
 }  # fmt: skip
 
 
@@ -242,6 +242,7 @@ TESTED_BY = {
     "api.deletion": "functional/test_api/test_deletions.py",
     "api.expiring": "functional/test_hold_texts.py",
     "api.plan_views": "functional/test_api/test_plans.py",
+    "api.policy_rules": "unit/api/test_policies.py",
     "cloud.protocol_options": "unit/protocol/test_discovery.py",
     "cloud.rate_limit_options": "unit/cloud/test_rate_limiter_rules.py",
     "cmd.manage": "functional/test_migrations.py",
@@ -363,7 +364,13 @@ def test_the_panels_run_in_horizon_without_server_code():
 
 def test_the_client_brings_no_server():
     """What is installed beside ``openstack`` on a laptop is the REST client and nothing behind it."""
-    forbid(inside("osc"), among(*ours(*(ROOMS - {"osc", "sdk", "core"}))), reach)
+    forbid(inside("osc"), among(*ours(*(ROOMS - {"osc", "sdk", "shapes", "core"}))), reach)
+
+
+def test_the_shapes_need_nothing_but_the_core():
+    """The client has them, too."""
+    forbid(inside("shapes"), among(*ours(*(ROOMS - {"shapes", "core"}))), reach)
+    forbid(inside("shapes"), outside(), reach)
 
 
 def test_the_sdk_needs_nothing_but_openstacksdk():

@@ -1,0 +1,50 @@
+"""The cells of tables: how sizes are shown and sorted, and which cell a field has."""
+
+import pytest
+
+from cleanup_orchestrator import shapes
+from cleanup_orchestrator.osc import cells
+from cleanup_orchestrator.osc.cells import Size
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (None, ""),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (1024**2 - 1, "1 MiB"),
+        (340 * 2**30, "340 GiB"),
+        (1000 * 2**30, "1000 GiB"),
+        (2**63 - 1, "8 EiB"),
+        (2**73, "8192 EiB"),
+    ],
+)
+def test_a_size_is_shown_in_the_greatest_unit(size, shown):
+    assert Size(size).human_readable() == shown
+    assert Size(size).machine_readable() == size
+
+
+def test_sizes_are_sorted_by_their_bytes_and_unknown_ones_come_first():
+    assert [one.machine_readable() for one in sorted(map(Size, [2000, None, 3, 0]))] == [None, 0, 3, 2000]
+
+
+def test_a_field_has_the_cell_of_its_shape_or_type():
+    row = {"id": "x", "progress": {"found": 3}, "waivers": [], "grants_removed": None, "of_a_newer_server": 1}
+    names, values = cells.details(shapes.Deletion, row)
+    assert names == tuple(row)
+    assert [type(each) for each in values] == [str, cells.Progress, cells.Waivers, type(None), int]
+
+
+def test_a_column_reaches_into_an_object():
+    heads, rows = cells.listed(shapes.Deletion, ("id", "progress.found"), [{"id": "x", "progress": {"found": 3}}, {}])
+    assert (heads, list(rows)) == (("ID", "Found"), [("x", 3), (None, None)])
+
+
+@pytest.mark.parametrize("name", shapes.__all__)
+def test_every_column_is_a_field(name):
+    shape = getattr(shapes, name)
+    heads, _rows = cells.listed(shape, (*shape.columns, *shape.wide), [])
+    assert len(set(heads)) == len(heads)
