@@ -57,9 +57,9 @@ MUTATIONS = (
     ),
     Mutation(
         "Every user may lift the brake",
-        f"{API}brake.py",
-        "        self._permit(req, policies.BRAKE_UNSET)\n",
-        "",
+        f"{API}operations.py",
+        "rule=policies.BRAKE_UNSET, refusal=_BRAKE,",
+        "rule=policies.BRAKE_UNSET,",
         of("permissions"),
     ),
     Mutation(
@@ -233,8 +233,8 @@ MUTATIONS = (
     Mutation(
         "A plan that has something unknown is shown as complete",
         f"{API}plan_views.py",
-        '        "complete": not unknown,\n',
-        '        "complete": True,\n',
+        "        complete=not unknown,\n",
+        "        complete=True,\n",
         of("plans"),
     ),
     Mutation(
@@ -296,22 +296,22 @@ MUTATIONS = (
     Mutation(
         "A lien is shown with its reason to everyone",
         f"{API}views.py",
-        'return _open(values, "lien", readable)',
-        "return values",
+        'return _open(shapes.Lien, render(shapes.Lien, one), "lien" in readable)',
+        "return render(shapes.Lien, one)",
         of("readers"),
     ),
     Mutation(
         "A type that this attempt has not listed yet shows the result of the one before",
         f"{API}views.py",
-        '"outcome": str(s.outcome) if listed else "",',
-        '"outcome": str(s.outcome),',
+        'dict.fromkeys(("outcome", "reason", "message"), "")',
+        'dict.fromkeys(("reason", "message"), "")',
         tests("api/views"),
     ),
     Mutation(
         "What force abandoned unseen is not shown",
         f"{API}views.py",
-        "            for s in force.unseen(d, steps)\n",
-        "            for s in ()\n",
+        "unseen=force.unseen(d, steps))",
+        "unseen=())",
         tests("api/views"),
     ),
     Mutation(

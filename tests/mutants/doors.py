@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation, tests
 
 POLICIES = "cleanup_orchestrator/api/policies.py"
+POLICY_RULES = "cleanup_orchestrator/api/policy_rules.py"
 PROPOSALS = "cleanup_orchestrator/core/proposals.py"
 FENCE = "cleanup_orchestrator/keystone/fence.py"
 GUARD = "cleanup_orchestrator/keystone/guard.py"
@@ -43,6 +44,20 @@ MUTATIONS = (
         'return segments(path)[:1] == ("v1",) and not is_public(path)',
         "return False",
         tests("functional/test_api/test_openapi"),
+    ),
+    Mutation(
+        "Only the handler checks the rules about the whole cloud, and it does not",
+        "cleanup_orchestrator/api/root.py",
+        "if operation.refusal and not self._enforcer.may(request.context, operation.rule):",
+        "if False:",
+        tests("functional/test_api/test_permissions"),
+    ),
+    Mutation(
+        "A body is not checked before the handler gets it",
+        "cleanup_orchestrator/api/root.py",
+        "body = schemas.check_body(request, operation.body)",
+        "body = request.json_body",
+        tests("functional/test_api/test_schemas"),
     ),
     Mutation(
         "A microversion that the API does not support is ignored",
@@ -96,16 +111,16 @@ MUTATIONS = (
     ),
     Mutation(
         "Readers may begin orphan scans",
-        POLICIES,
-        '("POST", "/v1/orphan-scans"),\n        who=ADMIN,',
-        '("POST", "/v1/orphan-scans"),\n        who=ADMIN_OR_READER,',
+        POLICY_RULES,
+        'projects. A scan only reads.",\n        who=policies.ADMIN,',
+        'projects. A scan only reads.",\n        who=policies.ADMIN_OR_READER,',
         RULES,
     ),
     Mutation(
         "Domain managers may adopt what dead projects left",
-        POLICIES,
-        '("POST", "/v1/orphan-scans/{id}/adopt"),\n        who=ADMIN,',
-        '("POST", "/v1/orphan-scans/{id}/adopt"),',
+        POLICY_RULES,
+        'no member of the project is left to object.",\n        who=policies.ADMIN,',
+        'no member of the project is left to object.",',
         RULES,
     ),
     Mutation(
@@ -153,9 +168,9 @@ MUTATIONS = (
     ),
     Mutation(
         "The user who requested a deletion may cancel it with any token",
-        POLICIES,
-        '("POST", "/v1/deletions/{id}/cancel")),',
-        '("POST", "/v1/deletions/{id}/cancel"), who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER),',
+        POLICY_RULES,
+        '"Stop a deletion and undo its drain."),',
+        '"Stop a deletion and undo its drain.", who=policies.ADMIN_OR_DOMAIN_READER_OR_REQUESTER),',
         RULES,
     ),
     # ------------------------------------------------------------------------------------------------- what blocks

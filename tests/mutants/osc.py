@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A type that could not be listed is shown with zeros",
-        f"{OSC}common.py",
+        f"{OSC}cells.py",
         "            # Zeros would mean that the type is empty.\n            numbers = []\n",
         "            pass\n",
         tests("osc/common"),
@@ -127,8 +127,8 @@ MUTATIONS = (
     Mutation(
         "A lien is recorded without its end",
         f"{OSC}lien.py",
-        "parsed_args.origin, parsed_args.reason, until))",
-        "parsed_args.origin, parsed_args.reason, None))",
+        "parsed_args.origin, parsed_args.reason, until)",
+        "parsed_args.origin, parsed_args.reason, None)",
         of("lien"),
     ),
     Mutation(
@@ -153,8 +153,22 @@ MUTATIONS = (
         tests("osc/common"),
     ),
     Mutation(
-        "The types that an orphan scan could not list are not shown",
+        "A spreadsheet runs the name of an orphan as a formula",
         f"{OSC}orphan.py",
+        '("=", "+", "-", "@", "\\t", "\\r")) else value',
+        '("@", "\\t", "\\r")) else value',
+        of("orphan"),
+    ),
+    Mutation(
+        "A field that can be null is shown as an empty list",
+        f"{OSC}cells.py",
+        "if made is None or (value is None and field.null):",
+        "if made is None:",
+        tests("osc/cells"),
+    ),
+    Mutation(
+        "The types that an orphan scan could not list are not shown",
+        f"{OSC}cells.py",
         'row.get("undecided") or row.get("outcome") == "unknown"]',
         'row.get("undecided")]',
         of("orphan"),
