@@ -36,7 +36,7 @@ def segments(path: str) -> tuple[str, ...]:
 def _check_accept(request: webob.Request, handler: Any) -> None:
     """Check that the client accepts a type that the handler returns.
 
-    pecan has the same check, but logs a refusal as an error of the service.
+    pecan has the same check, but logs a refusal as an error of the service (``test_app``).
 
     :raises ApiError: 406
     """
@@ -86,7 +86,10 @@ class Identity(hooks.PecanHook):
 
 
 class Request(pecan.Request):
-    """Keeps pecan from parsing queries and bodies: handlers check them by schema."""
+    """Keeps pecan from parsing queries and bodies: :class:`Checks` does that.
+
+    pecan decodes them before it calls a handler, and answers 500 if one is not UTF-8 (``test_schemas``).
+    """
 
     @property
     def json(self) -> Any:

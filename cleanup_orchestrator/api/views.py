@@ -190,13 +190,20 @@ def counts(d: Deletion, steps: Iterable[StepView]) -> list[dict[str, Any]]:
     return [_count(d, s, waits) for s in sorted(counted, key=lambda s: (s.region, s.service, s.type))]
 
 
+#: What a type shows that this attempt has not listed yet.
+_UNLISTED = {
+    **dict.fromkeys(("abandoned", "kept", "unplanned", "unselected"), 0),
+    **dict.fromkeys(("outcome", "reason", "message"), ""),
+    "state": str(StepState.IDLE),
+}
+
+
 def _count(d: Deletion, s: StepView, waits: Mapping[messages.Place, str]) -> dict[str, Any]:
-    totals = {"found": tallies.found(d, s), "remaining": tallies.remaining(d, s)}
+    found, remaining = tallies.found(d, s), tallies.remaining(d, s)
     if not tallies.listed(d, s):
-        zeros = dict.fromkeys(("abandoned", "kept", "unplanned", "unselected"), 0)
-        none = dict.fromkeys(("outcome", "reason", "message"), "")
-        return render(shapes.Count, s, **totals, **zeros, **none, state=StepState.IDLE)
-    return render(shapes.Count, s, **totals, message=waits.get((s.region, s.service, s.type), s.message))
+        return render(shapes.Count, s, found=found, remaining=remaining, **_UNLISTED)
+    message = waits.get((s.region, s.service, s.type), s.message)
+    return render(shapes.Count, s, found=found, remaining=remaining, message=message)
 
 
 def leftover(

@@ -32,6 +32,7 @@ class TypedField:
     kind: Any  #: the type of a value that is not ``null``
     null: bool  #: whether the value can be ``null``
     nested: type[Shape] | None  #: the shape of its value, or of the items of its value
+    optional: bool  #: whether it can be absent
 
     @property
     def label(self) -> str:
@@ -60,6 +61,7 @@ class Shape:
     wide: ClassVar[tuple[str, ...]] = ()
     open: ClassVar[tuple[str, ...]] = ()
     fields: ClassVar[Mapping[str, TypedField]] = {}  #: by name, in their order
+    in_lists: ClassVar[tuple[TypedField, ...]] = ()  #: those that lists have
 
     def __init_subclass__(cls, **parameters: str) -> None:
         """Read the parameters and the fields."""
@@ -72,6 +74,7 @@ class Shape:
         hints = typing.get_type_hints(cls)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         cls.fields = found | {name: _typed(name, value, hints[name]) for name, value in own.items()}
+        cls.in_lists = tuple(each for each in cls.fields.values() if not each.field.detail)
 
 
 def _typed(name: str, value: Field, hint: Any) -> TypedField:
@@ -80,7 +83,7 @@ def _typed(name: str, value: Field, hint: Any) -> TypedField:
     kind = next(each for each in typing.get_args(hint) if each is not types.NoneType) if null else hint
     inner = item_type(kind) or kind
     nested = inner if isinstance(inner, type) and issubclass(inner, Shape) else None
-    return TypedField(name, value, kind, null, nested)
+    return TypedField(name, value, kind, null, nested, value.optional)
 
 
 def field_at(shape: type[Shape], path: str) -> TypedField:

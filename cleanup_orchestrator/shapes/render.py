@@ -26,25 +26,32 @@ def render(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any
 
 def render_listed(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any]:
     """Return a record as lists show it; see :func:`render`."""
-    return _rendered([each for each in shape.fields.values() if not each.field.detail], record, computed)
+    return _rendered(shape.in_lists, record, computed)
 
 
 def _rendered(fields: Iterable[TypedField], record: Any, computed: Mapping[str, Any]) -> dict[str, Any]:
     shown = {}
     for each in fields:
-        if each.name in computed:
-            value = computed[each.name]
-        elif each.field.optional and not hasattr(record, each.name):
+        name = each.name
+        if name in computed:
+            value = computed[name]
+        elif each.optional and not hasattr(record, name):
             continue
         else:
-            value = getattr(record, each.name)
-        shown[each.name] = None if each.null and value == "" else _plain(value, each.nested)
+            value = getattr(record, name)
+        if type(value) not in _SIMPLE:
+            value = _plain(value, each.nested)
+        shown[name] = None if each.null and value == "" else value
     return shown
+
+
+#: Types whose values are the same in JSON. A list of deletions has many such values: this is the fast way.
+_SIMPLE = frozenset({str, int, bool, type(None)})
 
 
 def _plain(value: Any, nested: type[Shape] | None) -> Any:
     """Return a value as JSON has it."""
-    if value is None or type(value) in (str, int, bool):
+    if type(value) in _SIMPLE:
         return value
     if isinstance(value, datetime.datetime):
         return utc(value)

@@ -27,7 +27,7 @@ def schema(shape: type[Shape], nested: Nested | None = None) -> JsonSchema:
     return {
         "type": "object",
         "properties": {name: _of_field(each, inner) for name, each in shape.fields.items()},
-        "required": [name for name, each in shape.fields.items() if not each.field.optional],
+        "required": [name for name, each in shape.fields.items() if not each.optional],
     }
 
 
@@ -56,7 +56,7 @@ def of_body(shape: type[Input]) -> JsonSchema:
     return {
         "type": "object",
         "properties": {name: _of_input(each) for name, each in shape.fields.items()},
-        "required": [name for name, each in shape.fields.items() if not each.field.optional],
+        "required": [name for name, each in shape.fields.items() if not each.optional],
         "additionalProperties": False,
     }
 

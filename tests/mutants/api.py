@@ -303,8 +303,8 @@ MUTATIONS = (
     Mutation(
         "A type that this attempt has not listed yet shows the result of the one before",
         f"{API}views.py",
-        'dict.fromkeys(("outcome", "reason", "message"), "")',
-        'dict.fromkeys(("reason", "message"), "")',
+        '**dict.fromkeys(("outcome", "reason", "message"), ""),',
+        '**dict.fromkeys(("reason", "message"), ""),',
         tests("api/views"),
     ),
     Mutation(

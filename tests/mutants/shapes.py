@@ -22,14 +22,14 @@ MUTATIONS = (
     Mutation(
         "A field without a value is left out, as if it were optional",
         f"{SHAPES}render.py",
-        "        elif each.field.optional and not hasattr(record, each.name):\n",
-        "        elif not hasattr(record, each.name):\n",
+        "        elif each.optional and not hasattr(record, name):\n",
+        "        elif not hasattr(record, name):\n",
         tests("shapes/render"),
     ),
     Mutation(
         "A list shows the details of each record",
         f"{SHAPES}render.py",
-        "_rendered([each for each in shape.fields.values() if not each.field.detail], record, computed)",
+        "_rendered(shape.in_lists, record, computed)",
         "_rendered(shape.fields.values(), record, computed)",
         tests("shapes/render"),
     ),
