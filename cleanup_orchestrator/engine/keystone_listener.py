@@ -83,7 +83,7 @@ class Listener:
     """Receives notifications of projects and of role assignments, in Keystone's basic format or in CADF's."""
 
     filter_rule = oslo_messaging.NotificationFilter(
-        event_type=r"^identity\.(project\.(deleted|updated)|role_assignment\.(created|deleted))$"
+        event_type=r"^identity\.(project\.(deleted|updated)|role_assignment\.(created|deleted))\Z"
     )
 
     def __init__(self, store: Store, clouds: Clouds, bus: Bus) -> None:

@@ -197,7 +197,8 @@ def test_a_deletion_under_way_knows_or_finds_out_itself_that_its_project_is_gone
 
 
 @pytest.mark.parametrize(
-    "event_type", ["identity.project.created", "identity.projectXupdated", "identity.user.updated"]
+    "event_type",
+    ["identity.project.created", "identity.projectXupdated", "identity.user.updated", "identity.project.deleted\n"],
 )
 def test_other_notifications_are_not_received(event_type):
     assert not Listener.filter_rule.match({}, "identity.host", event_type, {}, {})
