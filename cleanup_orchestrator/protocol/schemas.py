@@ -9,12 +9,15 @@ from cleanup_orchestrator.protocol.documents import PROTOCOL, SERVICE_PATTERN, T
 
 Schema = dict[str, Any]
 
+# ``$`` also matches before a final newline. The lookahead prevents that.
+_END = r"$(?!\n)"
+
 _TEXT = {"type": "string", "maxLength": documents.LONGEST_TEXT}
-_NAME = {"type": "string", "pattern": f"^{TYPE_PATTERN}$", "maxLength": documents.LONGEST_NAME}
-_SERVICE = {"type": "string", "pattern": f"^{SERVICE_PATTERN}$", "maxLength": documents.LONGEST_NAME}
+_NAME = {"type": "string", "pattern": f"^{TYPE_PATTERN}{_END}", "maxLength": documents.LONGEST_NAME}
+_SERVICE = {"type": "string", "pattern": f"^{SERVICE_PATTERN}{_END}", "maxLength": documents.LONGEST_NAME}
 _FULL_NAME = {
     "type": "string",
-    "pattern": rf"^({SERVICE_PATTERN}\.)?{TYPE_PATTERN}$",
+    "pattern": rf"^({SERVICE_PATTERN}\.)?{TYPE_PATTERN}{_END}",
     "maxLength": 2 * documents.LONGEST_NAME + 1,
 }
 _ID = {"type": "string", "minLength": 1, "maxLength": documents.LONGEST_ID}
@@ -57,7 +60,7 @@ CAPABILITIES: Schema = {
     "required": ["protocol", "version", "service_type", "types"],
     "properties": {
         "protocol": _about({"const": PROTOCOL}, "Name of the protocol."),
-        "version": _about({"type": "string", "pattern": r"^1\.[0-9]+$"}, "Version of the protocol."),
+        "version": _about({"type": "string", "pattern": rf"^1\.[0-9]+{_END}"}, "Version of the protocol."),
         "service_type": _about(_SERVICE, "Type of the service in Keystone's catalog."),
         "drain": _about(_BOOLEAN, "Whether the service can refuse new resources of a project."),
         "types": {

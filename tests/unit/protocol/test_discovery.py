@@ -296,6 +296,7 @@ FIRST = {
     "a type twice": (response(200, document(Declared("widget"), Declared("widget"))), Spoken.INVALID, "twice"),
     "everything in after": (response(200, document(Declared("widget", after=("*",)))), Spoken.INVALID, "after"),
     "a wrong name": (response(200, document(Declared("Wid-get"))), Spoken.INVALID, "name"),
+    "a name with a newline": (response(200, document(Declared("widget\n"))), Spoken.INVALID, "name"),
 }  # fmt: skip
 
 
@@ -349,7 +350,6 @@ def test_a_later_minor_version_and_unknown_fields_are_accepted():
 
 #: A document whose types do not fit to the installed plugins, and what the message names.
 UNFIT = {
-    "a name with a line end": (Declared("widget\n"), "letters"),
     "an unknown type of a plugin": (Declared("widget", after=("network.prot",)), "network.prot"),
     "an unknown type of the service": (Declared("widget", after=("gadget",)), "vendor.gadget"),
     "an unknown service": (Declared("widget", after=("acme.thing",)), "acme.thing"),

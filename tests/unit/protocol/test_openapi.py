@@ -141,3 +141,21 @@ def test_the_service_of_the_example_does_what_a_rule_says_only_if_the_caller_may
 def test_a_schema_of_the_document_is_one():
     for schema in (schemas.CAPABILITIES, schemas.PAGE, schemas.DRAIN, schemas.PROBLEM, schemas.RESOURCE):
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (schemas.TYPE["properties"]["name"], "widget"),
+        (schemas.TYPE["properties"]["after"]["items"], "widget-store.widget"),
+        (schemas.TYPE["properties"]["deleted_with"]["items"], "widget"),
+        (schemas.CAPABILITIES["properties"]["service_type"], "widget-store"),
+        (schemas.CAPABILITIES["properties"]["version"], "1.0"),
+        (schemas.RESOURCE["properties"]["part_of"]["propertyNames"], "widget"),
+        (schemas.USER["properties"]["type"], "widget-store.widget"),
+    ],
+)
+def test_no_pattern_accepts_a_final_newline(schema, text):
+    validator = jsonschema.Draft202012Validator(schema)
+    assert validator.is_valid(text)
+    assert not validator.is_valid(f"{text}\n")
