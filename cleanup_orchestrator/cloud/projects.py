@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud.janitors import Users
+from cleanup_orchestrator.core.ids import is_id
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, expect_keystones
 from cleanup_orchestrator.keystone import protocol
 
@@ -28,17 +28,6 @@ OPTS = {
         )
     ]
 }
-
-
-_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-
-
-def is_id(text: str) -> bool:
-    """Return whether a text has the form of a Keystone id.
-
-    Any other text may change the path of a URL.
-    """
-    return bool(_ID.fullmatch(text))
 
 
 def letters(id_: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from cleanup_orchestrator.core import dispatch
+from cleanup_orchestrator.core.ids import is_project_id
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
@@ -78,10 +78,6 @@ class Orphan:
     last_seen_at: datetime.datetime | None = None
 
 
-#: What can be a project's id. Zeros alone are no project: Designate's managed zones have such an owner.
-_PROJECT_ID = re.compile(r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}")
-
-
 #: A step that has counted nothing.
 _NONE = Step("", "", StepKind.SCAN)
 
@@ -98,7 +94,7 @@ class Advance:
 
 def owner_of(project_id: str | None) -> str | None:
     """Return an owner's id for Keystone; ``None`` if it cannot be a project's."""
-    return project_id if project_id and _PROJECT_ID.fullmatch(project_id) else None
+    return project_id if project_id and is_project_id(project_id) else None
 
 
 def record(step: Step, result: StepResult, now: datetime.datetime) -> Step:

@@ -25,10 +25,11 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud.connections import Clouds
-from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects, is_id
+from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.core import lock
 from cleanup_orchestrator.core.actions import Applied, apply
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
+from cleanup_orchestrator.core.ids import is_id
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS, Step
 from cleanup_orchestrator.core.transitions import LOCKED

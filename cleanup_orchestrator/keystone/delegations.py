@@ -30,7 +30,7 @@ from urllib.parse import urlencode
 
 from oslo_log import log
 
-from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH
+from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, ID_PATTERN
 
 if TYPE_CHECKING:
     import flask
@@ -43,7 +43,7 @@ LOG = log.getLogger(__name__)
 PAGE = 1000
 #: Stands for all projects, as the id of one.
 ALL = "-"
-_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_ID = re.compile(ID_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 

@@ -225,7 +225,7 @@ class Fence:
         return reader if reader is not None else self._readers.setdefault(pid, self._make())
 
 
-_ID = {"type": "string", "pattern": r"^[0-9A-Za-z_-]{1,64}\Z"}
+_ID = {"type": "string", "pattern": rf"^{protocol.ID_PATTERN}\Z"}
 #: The JSON schemas of the options. Keystone checks them before it checks who may change an option.
 _SCHEMAS: dict[str, dict[str, Any]] = {
     protocol.FENCE_OPTION: {"type": "string", "pattern": r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"},

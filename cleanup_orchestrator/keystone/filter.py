@@ -31,7 +31,7 @@ LOG = log.getLogger(__name__)
 
 #: Levels of nested percent-encoding that are decoded. A path with more levels is refused.
 _DECODINGS = 4
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID = re.compile(protocol.ID_PATTERN)
 _KINDS = {"projects": "project", "domains": "domain"}
 #: Keys of the client's request that are copied to the requests to Keystone.
 _KEPT = re.compile(r"SERVER_.*|REMOTE_ADDR|SCRIPT_NAME|wsgi\..*|HTTP_HOST|HTTP_X_FORWARDED_.*|HTTP_FORWARDED")

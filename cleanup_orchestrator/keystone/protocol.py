@@ -47,3 +47,6 @@ MODE_QUERY = "cleanup"
 
 #: Path, below ``/v3``, of the lists by project that this package adds to Keystone; see ``keystone.delegations``.
 DELEGATIONS_PATH = "/OS-PROJECT-CLEANUP"
+
+#: The form of an id, as a regular expression for the whole text. Any other text may change the path of a URL.
+ID_PATTERN = "[0-9A-Za-z_-]{1,64}"

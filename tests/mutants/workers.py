@@ -681,9 +681,9 @@ MUTATIONS = (
     # ---------------------------------------------------------------------------------------------------------- orphans
     Mutation(
         "Zeros count as the id of a project",
-        ORPHANS,
-        'r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}"',
-        'r"[0-9A-Za-z_-]{1,64}"',
+        "cleanup_orchestrator/core/ids.py",
+        'return is_id(text) and text.strip("0-") != ""',
+        "return is_id(text)",
         tests("core/orphan_scan"),
     ),
     Mutation(
