@@ -1,4 +1,4 @@
-"""What a value of a provider must be before the application sends it.
+"""What capabilities must be, and what a value of a provider must be before the application sends it.
 
 A value that is not so is a defect of the service. It becomes an error, and never a shorter list.
 """
@@ -6,16 +6,19 @@ A value that is not so is a defect of the service. It becomes an error, and neve
 from __future__ import annotations
 
 import dataclasses
+import graphlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from cleanup_orchestrator.protocol import documents
 from cleanup_orchestrator.protocol.documents import (
     MAX_ROWS,
     SERVICE_PATTERN,
     TYPE_PATTERN,
+    Capabilities,
     Page,
     Resource,
+    ResourceType,
     State,
     User,
 )
@@ -58,6 +61,36 @@ def is_id(value: object) -> bool:
     if not isinstance(value, str) or not 0 < len(value) <= documents.LONGEST_ID or _CONTROL.search(value):
         return False
     return _is_unicode(value) and not {"", ".", ".."} & {*value.split("/")}
+
+
+def contradictions(capabilities: Capabilities) -> Iterator[str]:
+    """Yield what is wrong with capabilities whose fields have the form that the schema requires.
+
+    A provider with such capabilities does not start, the conformance test reports them, and the orchestrator does not
+    use them: deletions would wait forever, or the service would act on what users wrote with its own rights.
+    """
+    names = [type_.name for type_ in capabilities.types]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        yield f"two types have the name {repeated[0]}"
+    for type_ in capabilities.types:
+        wrong = _contradictions(type_, capabilities.own_after(type_), names)
+        yield from (f"{type_.name}: {problem}" for problem in wrong)
+    try:
+        capabilities.in_order()
+    except graphlib.CycleError as error:
+        yield f"after has a circle: {', '.join(error.args[1])}"
+
+
+def _contradictions(type_: ResourceType, own_after: Collection[str], names: Collection[str]) -> Iterator[str]:
+    for field, others in (("after", own_after), ("deleted_with", type_.deleted_with)):
+        if unknown := sorted({*others}.difference(names)):
+            yield f"{field} names unknown types: {', '.join(unknown)}"
+    if type_.name in type_.deleted_with:
+        yield "it is deleted with itself"
+    if type_.acts_on and type_.delete_all:
+        yield "acts_on and delete_all exclude each other: one call would act on what users wrote, without their token"
+    if type_.delete_all and not type_.delete:
+        yield "delete_all without delete: no call deletes it"
 
 
 def page(found: Page, project_id: str, limit: int, marker: str | None) -> Page:

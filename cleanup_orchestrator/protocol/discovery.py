@@ -28,7 +28,7 @@ from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.plugins.registry import Registry, combine
-from cleanup_orchestrator.protocol import calls
+from cleanup_orchestrator.protocol import calls, checks
 from cleanup_orchestrator.protocol.documents import PATH, Capabilities
 from cleanup_orchestrator.protocol.plugin import service
 from cleanup_orchestrator.store import ProtocolService, Spoken, Store
@@ -279,16 +279,15 @@ def capabilities(document: Mapping[str, Any], entry: Entry) -> Capabilities:
 
     :raises BadAnswer: they are those of another service, or contradict themselves
     """
-    found = Capabilities.from_dict(document)
+    declared = Capabilities.from_dict(document)
     expected = entry.second_of or entry.service_type
-    names = [type_.name for type_ in found.types]
-    if official(found.service_type) != expected:
-        raise BadAnswer(f"it is the document of {found.service_type}, and the service is registered as {expected}")
-    if not names:  # a service that has not finished its start could send this
+    if official(declared.service_type) != expected:
+        raise BadAnswer(f"it is the document of {declared.service_type}, and the service is registered as {expected}")
+    if not declared.types:  # a service that has not finished its start could send this
         raise BadAnswer("it has no type: if projects own nothing in the service, name it in [catalog] owns_nothing")
-    if len(names) != len(set(names)):
-        raise BadAnswer("it has a type twice")
-    return found
+    if contradiction := next(checks.contradictions(declared), ""):
+        raise BadAnswer(contradiction)
+    return declared
 
 
 def _place(entry: Entry) -> Place:

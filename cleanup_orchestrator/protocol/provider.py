@@ -6,19 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import graphlib
+import itertools
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from cleanup_orchestrator.protocol.checks import is_full_name, is_service_type, is_type_name
-from cleanup_orchestrator.protocol.documents import (
-    LONGEST_TEXT,
-    Capabilities,
-    Page,
-    ProblemType,
-    Resource,
-    ResourceType,
-)
+from cleanup_orchestrator.protocol.checks import contradictions, is_full_name, is_service_type, is_type_name
+from cleanup_orchestrator.protocol.documents import LONGEST_TEXT, Capabilities, Page, ProblemType, Resource
 
 
 class Outcome(StrEnum):
@@ -123,18 +116,9 @@ class Provider:
 
     def __post_init__(self) -> None:
         types = self.capabilities.types
-        names = [type_.name for type_ in types]
-        if not is_service_type(self.capabilities.service_type):
-            raise ValueError(f"{self.capabilities.service_type!r} is not a type of a service")
-        if wrong := [name for name in names if not is_type_name(name) or names.count(name) > 1]:
-            raise ValueError(f"malformed or repeated names of types: {', '.join(wrong)}")
-        for type_ in types:
-            if wrong := [*_defects(type_, self.capabilities)]:
-                raise ValueError(f"{type_.name}: {wrong[0]}")
-        try:
-            self.capabilities.in_order()
-        except graphlib.CycleError as error:
-            raise ValueError(f"after has a circle: {', '.join(error.args[1])}") from error
+        wrong = itertools.chain(_malformed(self.capabilities), contradictions(self.capabilities))
+        if problem := next(wrong, ""):
+            raise ValueError(problem)
         self._need("delete_all", any(type_.delete_all for type_ in types))
         self._need("delete_acting", any(type_.acts_on and type_.delete for type_ in types))
         for name in ("drain", "undrain", "is_drained"):
@@ -148,24 +132,18 @@ class Provider:
             raise ValueError(f"the capabilities do not offer what the function {name} does")
 
 
-def _defects(type_: ResourceType, capabilities: Capabilities) -> Iterator[str]:
-    """Yield what is wrong with a type: its document would be refused, or its deletions would wait forever."""
-    names = {one.name for one in capabilities.types}
-    for field in ("description", "acts_on"):
-        if not isinstance(text := getattr(type_, field), str) or len(text) > LONGEST_TEXT:
-            yield f"{field} has more than {LONGEST_TEXT} characters, or is no text"
-    for field in ("after", "deleted_with"):
-        if not isinstance(getattr(type_, field), tuple):
-            yield f"{field} is no tuple"
-            return
-    malformed = [name for name in type_.after if not is_full_name(name)]
-    if unknown := malformed or [name for name in capabilities.own_after(type_) if name not in names]:
-        yield f"after names unknown types: {', '.join(unknown)}"
-    if unknown := sorted({*type_.deleted_with} - names):
-        yield f"deleted_with names unknown types: {', '.join(unknown)}"
-    if type_.name in type_.deleted_with:
-        yield f"{type_.name} is deleted with itself"
-    if type_.acts_on and type_.delete_all:
-        yield "acts_on and delete_all exclude each other: one call would act on what users wrote, without their token"
-    if type_.delete_all and not type_.delete:
-        yield "delete_all without delete: no call deletes it"
+def _malformed(capabilities: Capabilities) -> Iterator[str]:
+    """Yield which fields do not have the form that the schema of their document requires."""
+    if not is_service_type(capabilities.service_type):
+        yield f"{capabilities.service_type!r} is not a type of a service"
+    for type_ in capabilities.types:
+        if not is_type_name(type_.name):
+            yield f"{type_.name!r} is not a name of a type"
+        for field in ("description", "acts_on"):
+            if not isinstance(text := getattr(type_, field), str) or len(text) > LONGEST_TEXT:
+                yield f"{type_.name}: {field} has more than {LONGEST_TEXT} characters, or is no text"
+        for field in ("after", "deleted_with"):
+            if not isinstance(names := getattr(type_, field), tuple):
+                yield f"{type_.name}: {field} is no tuple"
+            elif wrong := [name for name in names if not is_full_name(name)]:
+                yield f"{type_.name}: {field} has malformed names: {', '.join(wrong)}"

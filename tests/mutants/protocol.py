@@ -150,7 +150,7 @@ MUTATIONS = (
     Mutation(
         "The document of another service is believed",
         DISCOVERY,
-        "if official(found.service_type) != expected:",
+        "if official(declared.service_type) != expected:",
         "if False:",
         ASKING,
     ),
@@ -171,7 +171,7 @@ MUTATIONS = (
     Mutation(
         "A service without any type owns nothing",
         DISCOVERY,
-        "if not names:",
+        "if not declared.types:",
         "if False:",
         ASKING,
     ),
@@ -206,9 +206,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A provider may have two types of one name",
-        "cleanup_orchestrator/protocol/provider.py",
-        "if not is_type_name(name) or names.count(name) > 1]",
-        "if not is_type_name(name)]",
-        tests("protocol/provider protocol/wsgi"),
+        "cleanup_orchestrator/protocol/checks.py",
+        "if names.count(name) > 1",
+        "if False",
+        tests("protocol/provider protocol/discovery protocol/conformance"),
     ),
 )

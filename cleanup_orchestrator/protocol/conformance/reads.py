@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import graphlib
 from collections.abc import Iterator
 
 from cleanup_orchestrator.protocol import schemas
+from cleanup_orchestrator.protocol.checks import contradictions
 from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
 from cleanup_orchestrator.protocol.conformance.subject import Row, Send, Subject, path, without_owner, wrong
 from cleanup_orchestrator.protocol.documents import ProblemType
@@ -71,23 +71,9 @@ def _service_type(subject: Subject) -> str:
 
 
 def _type_names(subject: Subject) -> str:
-    names = [type_.name for type_ in subject.types]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise Broken(f"GET / has two types with the name {twice[0]!r}")
-    for type_ in subject.types:
-        if unknown := [
-            name for name in (*subject.capabilities.own_after(type_), *type_.deleted_with) if name not in names
-        ]:
-            raise Broken(f"GET /: the type {type_.name!r} refers to {unknown[0]!r}, which the service does not have")
-        if type_.name in type_.deleted_with:
-            raise Broken(f"GET /: the type {type_.name!r} is deleted with itself")
-        if type_.acts_on and type_.delete_all:
-            raise Broken(f"GET /: the type {type_.name!r} has `acts_on` and `delete_all`: no member may call it")
-    try:
-        subject.capabilities.in_order()
-    except graphlib.CycleError as error:
-        raise Broken(f"GET /: `after` has a circle: {', '.join(error.args[1])}") from error
-    return f"{len(names)} types, each reference leads to a type"
+    if problem := next(contradictions(subject.capabilities), ""):
+        raise Broken(f"GET /: {problem}")
+    return f"{len(subject.types)} types, each reference leads to a type"
 
 
 # -- rule 4

@@ -293,7 +293,13 @@ FIRST = {
     "another version": (response(200, document(version="2.0")), Spoken.INVALID, "version"),
     "another service": (response(200, document(service_type="network")), Spoken.INVALID, "document of network"),
     "no types": (response(200, {**document(), "types": []}), Spoken.INVALID, "owns_nothing"),
-    "a type twice": (response(200, document(Declared("widget"), Declared("widget"))), Spoken.INVALID, "twice"),
+    "a type twice": (response(200, document(Declared("widget"), Declared("widget"))), Spoken.INVALID, "two types"),
+    "an unknown type": (response(200, document(Declared("widget", after=("gadget",)))), Spoken.INVALID, "gadget"),
+    "an unknown parent": (response(200, document(Declared("a", deleted_with=("b",)))), Spoken.INVALID, "deleted_with"),
+    "itself": (response(200, document(Declared("widget", after=("widget",)))), Spoken.INVALID, "circle"),
+    "no member may call it": (
+        response(200, document(Declared("widget", acts_on="a hook", delete_all=True))), Spoken.INVALID, "acts_on"
+    ),
     "everything in after": (response(200, document(Declared("widget", after=("*",)))), Spoken.INVALID, "after"),
     "a wrong name": (response(200, document(Declared("Wid-get"))), Spoken.INVALID, "name"),
     "a name with a newline": (response(200, document(Declared("widget\n"))), Spoken.INVALID, "name"),
@@ -351,10 +357,7 @@ def test_a_later_minor_version_and_unknown_fields_are_accepted():
 #: A document whose types do not fit to the installed plugins, and what the message names.
 UNFIT = {
     "an unknown type of a plugin": (Declared("widget", after=("network.prot",)), "network.prot"),
-    "an unknown type of the service": (Declared("widget", after=("gadget",)), "vendor.gadget"),
     "an unknown service": (Declared("widget", after=("acme.thing",)), "acme.thing"),
-    "an unknown parent": (Declared("widget", deleted_with=("gadget",)), "vendor.gadget"),
-    "itself": (Declared("widget", after=("widget",)), "cycle"),
     "a cycle with a plugin": (Declared("widget", after=("identity.trust",)), "cycle"),
 }
 
