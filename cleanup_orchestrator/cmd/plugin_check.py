@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import dataclasses
 import importlib.metadata
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from oslo_config import cfg
 
 from cleanup_orchestrator.cmd.schema import ManageError, line
+from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.plugins import conformance, registry
 from cleanup_orchestrator.plugins.base import Service
-from cleanup_orchestrator.plugins.conformance import Answer, Finding
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 
 EXAMPLE = "plugin check key-manager --cloud admin --project 5d7ec06b4c6a4c0f8d0a1c2b3e4f5a6b"
@@ -80,19 +79,20 @@ def run(conf: cfg.ConfigOpts, args: argparse.Namespace, versions: Mapping[int, s
     :raises ManageError: the plugin cannot be loaded, or the cloud not be reached
     """
     service = _load(args.entry_point)
-    counts: collections.Counter[Answer] = collections.Counter()
+    counts: collections.Counter[Verdict] = collections.Counter()
     told, as_json = [], args.format == "json"
-    for found in _findings(conf, args, service, versions):
-        counts[found.answer] += 1
+    for one in _findings(conf, args, service, versions):
+        counts[one.verdict] += 1
+        text = redact(one.text)
         if as_json:
-            told.append(dataclasses.asdict(found) | {"text": redact(found.text)})
+            told.append({"subject": one.subject, "rule": one.rule, "answer": one.verdict, "text": text})
         else:
-            print(f"{found.answer:<11}  {found.subject}  {found.rule}: {redact(found.text)}", flush=True)
+            print(f"{one.verdict:<11}  {one.subject}  {one.rule}: {text}", flush=True)
     if as_json:
-        print(json.dumps({"findings": told, "counts": {answer: counts[answer] for answer in Answer}}, indent=2))
+        print(json.dumps({"findings": told, "counts": {verdict: counts[verdict] for verdict in Verdict}}, indent=2))
     else:
-        print(f"{service.service_type}: " + ", ".join(f"{counts[answer]} {answer}" for answer in Answer))
-    return 1 if counts[Answer.FAILED] else 0
+        print(f"{service.service_type}: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict))
+    return 1 if counts[Verdict.FAILED] else 0
 
 
 def _findings(
@@ -102,7 +102,7 @@ def _findings(
     yield from conformance.check(service, *others, versions=versions)
     for name, why in broken:
         text = f"the plugin {name} does not load, so that names of its types are not checked: {why}"
-        yield Finding(service.service_type, "registry", Answer.NOT_CHECKED, text)
+        yield Finding("registry", Verdict.NOT_CHECKED, text, service.service_type)
     if not args.cloud:
         return
     # Only the check on a cloud imports what makes calls.

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cmd.plugin_cloud import Tokens
+from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import NoProjectToken, WriteRefused, classify
@@ -28,7 +29,6 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     pick,
 )
-from cleanup_orchestrator.plugins.conformance import Answer, Finding
 from cleanup_orchestrator.worker.sweep.calls import act, is_available, list_resources, show
 from cleanup_orchestrator.worker.sweep.exclusions import moment
 
@@ -75,16 +75,16 @@ class _Listed:
         return {*self.own, *self.others, *self.ownerless}
 
 
-#: What a rule says: the answer, and a sentence.
-_Said = tuple[Answer, str]
+#: What a rule says: the verdict, and a sentence.
+_Said = tuple[Verdict, str]
 
 
 def check(tokens: Tokens, service: Service) -> Iterator[Finding]:
     """Yield what each rule says about each type of a service on a cloud."""
     for type_ in service.types:
         subject = f"{service.service_type}.{type_.name}"
-        for rule, (answer, text) in _TypeCheck(tokens, type_).rules():
-            yield Finding(subject, rule, answer, text)
+        for rule, (verdict, text) in _TypeCheck(tokens, type_).rules():
+            yield Finding(rule, verdict, text, subject)
 
 
 class _TypeCheck:
@@ -106,11 +106,11 @@ class _TypeCheck:
         listing = self._ask(lambda: self._read(self.type, self.connection, self.project))
         bad = next((each for each in (asked, listing) if each.refused or each.error), None)
         if bad is not None:
-            yield "list", (Answer.FAILED, self._not_listed(bad))
+            yield "list", (Verdict.FAILED, self._not_listed(bad))
             yield from self._none(RULES[1:], "the list failed")
             return
         listed: _Listed = listing.value
-        yield "list", (Answer.OK, self._numbers(listed))
+        yield "list", (Verdict.OK, self._numbers(listed))
         yield "owner", self._owner(listed)
         yield "created", self._created(listed)
         yield "size", self._size(listed)
@@ -122,7 +122,7 @@ class _TypeCheck:
 
     # -- asking
     def _none(self, rules: tuple[str, ...], why: str) -> Iterator[tuple[str, _Said]]:
-        yield from ((rule, (Answer.NOT_CHECKED, why)) for rule in rules)
+        yield from ((rule, (Verdict.NOT_CHECKED, why)) for rule in rules)
 
     def _ask(self, question: Callable[[], Any]) -> _Asked:
         """Call the plugin, and return the value or the error, and what the guard refused."""
@@ -171,141 +171,142 @@ class _TypeCheck:
     def _owner(self, listed: _Listed) -> _Said:
         type_ = self.type
         if not listed.ids:
-            return Answer.NOT_CHECKED, "no rows: create a resource of this type in the project"
+            return Verdict.NOT_CHECKED, "no rows: create a resource of this type in the project"
         if listed.ownerless and not type_.unfiltered:
-            return Answer.FAILED, (
+            return Verdict.FAILED, (
                 f"{len(listed.ownerless)} of {len(listed.ids)} rows have no {type_.owner!r}, such as "
                 f"{listed.ownerless[0]}: no delete would be made for them; correct 'owner' or the list call"
             )
         if type_.owner == SCOPED:
-            return Answer.NOT_CHECKED, "the rows show no owner (SCOPED)"
+            return Verdict.NOT_CHECKED, "the rows show no owner (SCOPED)"
         if listed.others and not type_.unfiltered and not callable(type_.list):
-            return Answer.WARNING, (
+            return Verdict.WARNING, (
                 f"{len(listed.others)} rows are of other projects: the service ignores the owner filter of the list "
                 "call; correct the filter, or say why there is none in 'unfiltered'"
             )
-        return Answer.OK, f"the owner of each row is known by {type_.owner!r}"
+        return Verdict.OK, f"the owner of each row is known by {type_.owner!r}"
 
     def _created(self, listed: _Listed) -> _Said:
         name = self.type.created
         if not name:
-            return Answer.NOT_CHECKED, "its service does not say when it was created ('created')"
+            return Verdict.NOT_CHECKED, "its service does not say when it was created ('created')"
         if not listed.own:
-            return Answer.NOT_CHECKED, "the project has none: create one"
+            return Verdict.NOT_CHECKED, "the project has none: create one"
         latest = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + CLOCKS
         for resource in listed.own.values():
             value = pick(resource.data, name)
             if value in (None, ""):
-                return Answer.FAILED, (
+                return Verdict.FAILED, (
                     f"{resource.id} is listed without {name!r}, and would never be selected by its age; correct "
                     "'created' or the list call"
                 )
             at = moment(value)
             if at is None:
-                return Answer.FAILED, (
+                return Verdict.FAILED, (
                     f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is neither ISO 8601 nor seconds since "
                     "1970: it would never be selected by its age"
                 )
             if not EARLIEST <= at <= latest:
                 when = "in the future" if at > latest else f"before {EARLIEST.year}"
-                return Answer.FAILED, (
+                return Verdict.FAILED, (
                     f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is {when}: it is not the time of its "
                     "creation, or not in UTC"
                 )
-        return Answer.OK, f"{len(listed.own)} resources show when they were created by {name!r}"
+        return Verdict.OK, f"{len(listed.own)} resources show when they were created by {name!r}"
 
     def _size(self, listed: _Listed) -> _Said:
         if self.type.size is None:
-            return Answer.OK, "it declares no 'size', so that plans show none"
+            return Verdict.OK, "it declares no 'size', so that plans show none"
         if not listed.own:
-            return Answer.NOT_CHECKED, "the project has none: create one"
+            return Verdict.NOT_CHECKED, "the project has none: create one"
         known = sum(self.type.size_of(resource.data) is not None for resource in listed.own.values())
         if not known:
             text = f"no resource is listed with a size in {self.type.size[0]!r}; correct 'size' or the list call"
-            return Answer.WARNING, text
-        return Answer.OK, f"{known} of {len(listed.own)} resources are listed with a size in {self.type.size[0]!r}"
+            return Verdict.WARNING, text
+        return Verdict.OK, f"{known} of {len(listed.own)} resources are listed with a size in {self.type.size[0]!r}"
 
     def _pages(self, listed: _Listed) -> _Said:
         call = self.type.list
         if not isinstance(call, Sdk | Rest):
-            return Answer.NOT_CHECKED, "a hook lists it: read a second page in the plugin's own tests"
+            return Verdict.NOT_CHECKED, "a hook lists it: read a second page in the plugin's own tests"
         least = 3 if isinstance(call, Rest) and call.paging is Paging.PAGES else 2
         if listed.cut or len(listed.ids) < least:
             more = f"more than {MAX_ROWS}" if listed.cut else str(len(listed.ids))
-            return Answer.NOT_CHECKED, f"{more} rows: a second page needs at least {least}"
+            return Verdict.NOT_CHECKED, f"{more} rows: a second page needs at least {least}"
         size, paged = _in_small_pages(call, len(listed.ids))
         type_, session = dataclasses.replace(self.type, list=paged), self.connection.session
         before = session.calls
         asked = self._ask(lambda: self._read(type_, self.connection, self.project))
         calls, declared = session.calls - before, isinstance(call, Rest) and call.paging is not Paging.NONE
         if asked.error is not None:
-            answer = Answer.FAILED if declared else Answer.NOT_CHECKED
-            return answer, f"the list in pages of {size} failed: {asked.why}"
+            verdict = Verdict.FAILED if declared else Verdict.NOT_CHECKED
+            return verdict, f"the list in pages of {size} failed: {asked.why}"
         missing = listed.ids - asked.value.ids
         if missing:  # unless they were deleted meanwhile
             again = self._ask(lambda: self._read(self.type, self.connection, self.project))
             missing &= again.value.ids if again.error is None else set()
         if missing:
-            return Answer.FAILED, (
+            return Verdict.FAILED, (
                 f"in pages of {size} it lists {len(listed.ids) - len(missing)} of {len(listed.ids)} rows, without "
                 f"{min(missing)}: the call must read all pages; declare 'paging'"
             )
         if calls * size < len(listed.ids):
             if declared:
-                return Answer.NOT_CHECKED, f"the service sent all rows at once, in spite of a limit of {size}"
-            return Answer.OK, "the service does not divide this list into pages"
-        return Answer.OK, f"the same {len(listed.ids)} rows in pages of {size}"
+                return Verdict.NOT_CHECKED, f"the service sent all rows at once, in spite of a limit of {size}"
+            return Verdict.OK, "the service does not divide this list into pages"
+        return Verdict.OK, f"the same {len(listed.ids)} rows in pages of {size}"
 
     def _show(self, listed: _Listed) -> _Said:
         if self.type.show is None:
-            return Answer.NOT_CHECKED, f"it is not read again: {self.type.fresh or 'it is not deleted'}"
+            return Verdict.NOT_CHECKED, f"it is not read again: {self.type.fresh or 'it is not deleted'}"
         if not listed.own:
-            return Answer.NOT_CHECKED, "the project has none: create one"
+            return Verdict.NOT_CHECKED, "the project has none: create one"
         some = list(itertools.islice(listed.own.values(), MAX_SHOWN))
         for resource in some:
             asked = self._ask(lambda one=resource: show(self.type, self.connection, self.project, one))  # type: ignore[misc]
             if asked.refused:
-                return Answer.FAILED, f"it makes a write call while it reads {resource.id}: {asked.refused[0]}"
+                return Verdict.FAILED, f"it makes a write call while it reads {resource.id}: {asked.refused[0]}"
             if asked.error is not None:
-                return Answer.FAILED, f"{resource.id} cannot be read again: {asked.why}"
+                return Verdict.FAILED, f"{resource.id} cannot be read again: {asked.why}"
             for what, is_, was in (("id", asked.value.id, resource.id), ("owner", asked.value.owner, resource.owner)):
                 if is_ != was:
-                    return Answer.FAILED, f"{resource.id} was listed with the {what} {was!r}, and is shown with {is_!r}"
+                    text = f"{resource.id} was listed with the {what} {was!r}, and is shown with {is_!r}"
+                    return Verdict.FAILED, text
             if (tags := self.type.tags) and pick(resource.data, tags) and pick(asked.value.data, tags) is None:
-                return Answer.FAILED, f"{resource.id} was listed with {tags!r}, and is shown without: see 'tags'"
-        return Answer.OK, f"{len(some)} resources have the same id and owner when they are read again"
+                return Verdict.FAILED, f"{resource.id} was listed with {tags!r}, and is shown without: see 'tags'"
+        return Verdict.OK, f"{len(some)} resources have the same id and owner when they are read again"
 
     def _dry_delete(self, listed: _Listed) -> _Said:
         type_ = self.type
         if type_.delete is None or type_.deleted_with:
-            return Answer.NOT_CHECKED, "it has no delete of its own"
+            return Verdict.NOT_CHECKED, "it has no delete of its own"
         if type_.acts_on:
-            return Answer.NOT_CHECKED, "its delete is made with the janitor's token, which this check does not have"
+            return Verdict.NOT_CHECKED, "its delete is made with the janitor's token, which this check does not have"
         resource, kept = self._deletable(listed)
         if resource is None:
-            return Answer.NOT_CHECKED, kept or "the project has none: create one"
+            return Verdict.NOT_CHECKED, kept or "the project has none: create one"
         wrote = ""
         for what, action in (*(("prepare", one) for one in type_.prepare), ("delete", type_.delete)):
             asked = self._ask(lambda action=action: act(action, self.connection, self.project, resource))  # type: ignore[misc]
             if asked.refused and not _is_refusal(asked.error):
-                return Answer.FAILED, (
+                return Verdict.FAILED, (
                     f"{what} of {resource.id} catches the guard's refusal of {asked.refused[0]}: a plugin catches no "
                     "error to continue"
                 )
             if asked.refused and "past its connection" in asked.refused[0]:
-                return Answer.FAILED, f"{what} of {resource.id} makes {asked.refused[0]}: use the connection"
+                return Verdict.FAILED, f"{what} of {resource.id} makes {asked.refused[0]}: use the connection"
             if asked.error is not None and not asked.refused:
-                return Answer.NOT_CHECKED, f"{what} of {resource.id} failed before any write call: {asked.why}"
+                return Verdict.NOT_CHECKED, f"{what} of {resource.id} failed before any write call: {asked.why}"
             if what == "delete" and not asked.refused:
-                return Answer.FAILED, f"delete of {resource.id} makes no write call, and raises no error"
+                return Verdict.FAILED, f"delete of {resource.id} makes no write call, and raises no error"
             wrote = asked.refused[0] if asked.refused else ""
         again = self._ask(lambda: self._read(type_, self.connection, self.project))
         if again.error is not None or resource.id not in again.value.own:
             why = again.why or "it was deleted by another user, or by a call that this check does not see"
-            return Answer.FAILED, f"{resource.id} is not listed after the delete that was refused: {why}"
+            return Verdict.FAILED, f"{resource.id} is not listed after the delete that was refused: {why}"
         if resource.name and quote(resource.name, safe="") in wrote and quote(resource.id, safe="") not in wrote:
-            return Answer.FAILED, f"it deletes by name, not by immutable id: {wrote}"
-        return Answer.OK, f"refused before it was sent: {wrote}"
+            return Verdict.FAILED, f"it deletes by name, not by immutable id: {wrote}"
+        return Verdict.OK, f"refused before it was sent: {wrote}"
 
     def _deletable(self, listed: _Listed) -> tuple[Resource | None, str]:
         """Return a resource that may be deleted as it is read again, or why there is none."""
@@ -334,46 +335,46 @@ class _TypeCheck:
         )
         type_ = self.type.for_missing_project(project.gone)
         if type_.token.scoped:
-            return Answer.NOT_CHECKED, "it is listed with a token of the project, and there is none of another project"
+            return Verdict.NOT_CHECKED, "it is listed with a token of the project, and there is none of another project"
         asked = self._ask(lambda: self._read(type_, self.tokens.admin, project))
         if asked.refused:
-            return Answer.FAILED, self._not_listed(asked)
+            return Verdict.FAILED, self._not_listed(asked)
         if asked.error is not None:
-            return Answer.OK, f"for a project that does not exist it raises: {asked.why}"
+            return Verdict.OK, f"for a project that does not exist it raises: {asked.why}"
         if asked.value.own:
-            return Answer.FAILED, (
+            return Verdict.FAILED, (
                 f"{len(asked.value.own)} rows, such as {min(asked.value.own)}, count as those of a project that does "
                 "not exist: the list shows what belongs to others; correct 'owner' or the list call"
             )
-        return Answer.OK, "nothing belongs to a project that does not exist"
+        return Verdict.OK, "nothing belongs to a project that does not exist"
 
     def _proof(self, listed: _Listed) -> _Said:
         type_, member, proof = self.type, self.tokens.member, self.type.proof
         if type_.token.scoped:
-            return Answer.NOT_CHECKED, "a list with a token of the project needs no proof"
+            return Verdict.NOT_CHECKED, "a list with a token of the project needs no proof"
         if proof is not None:
             asked = self._ask(lambda: admin.prove(proof, self.connection, self.project))
             if asked.error is not None:
-                return Answer.FAILED, f"{proof!r} failed: {asked.why}"
+                return Verdict.FAILED, f"{proof!r} failed: {asked.why}"
             if member is None:
-                return Answer.OK, f"{proof!r} is answered; pass --as-member to see that others are refused"
+                return Verdict.OK, f"{proof!r} is answered; pass --as-member to see that others are refused"
             asked = self._ask(lambda: admin.prove(proof, member, self.project))
             if asked.error is None:
-                return Answer.FAILED, f"{proof!r} is answered to a user without the admin role: it proves nothing"
-            return Answer.OK, f"{proof!r} is answered to an admin, and refused to others: {asked.why}"
+                return Verdict.FAILED, f"{proof!r} is answered to a user without the admin role: it proves nothing"
+            return Verdict.OK, f"{proof!r} is answered to an admin, and refused to others: {asked.why}"
         if member is None:
-            return Answer.NOT_CHECKED, "pass --as-member NAME, a user without the admin role in another project"
+            return Verdict.NOT_CHECKED, "pass --as-member NAME, a user without the admin role in another project"
         if not listed.own:
-            return Answer.NOT_CHECKED, "the project has none, so that an empty list is true: create one"
+            return Verdict.NOT_CHECKED, "the project has none, so that an empty list is true: create one"
         asked = self._ask(lambda: self._read(type_, member, self.project))
         if asked.error is not None:
-            return Answer.OK, f"the list is refused to a user without the admin role: {asked.why}"
+            return Verdict.OK, f"the list is refused to a user without the admin role: {asked.why}"
         if missing := len(listed.own.keys() - asked.value.own.keys()):
-            return Answer.FAILED, (
+            return Verdict.FAILED, (
                 f"a user without the admin role gets a list without {missing} of the project's {len(listed.own)} rows, "
                 "and no error: the list would look complete; declare a 'proof'"
             )
-        return Answer.OK, "a user without the admin role gets the same rows"
+        return Verdict.OK, "a user without the admin role gets the same rows"
 
 
 def _in_small_pages(call: Sdk | Rest, rows: int) -> tuple[int, Sdk | Rest]:

@@ -21,11 +21,13 @@ from cleanup_orchestrator.cmd.schema import PROG, ManageError
 from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import CleanupError, WriteRefused, classify
 from cleanup_orchestrator.protocol import conformance
-from cleanup_orchestrator.protocol.conformance import RULES, Answer, Callers, Finding, Options, Send, Verdict
+from cleanup_orchestrator.protocol.conformance import NAMED, RULES, Answer, Callers, Finding, Options, Send, Verdict
 from cleanup_orchestrator.protocol.documents import PATH, PROTOCOL, ROLE
 
 #: The role whose token the check sends to no service.
 ADMIN = "admin"
+#: What a check says: none of them warns.
+_VERDICTS = (Verdict.OK, Verdict.FAILED, Verdict.NOT_CHECKED)
 #: Seconds that a call may take.
 _CALL_TIMEOUT = 60
 _DESCRIPTION = """\
@@ -256,32 +258,41 @@ def _ask(base: str, project: str) -> None:
 
 def _report(findings: Iterable[Finding], base: str, form: str) -> int:
     """Print the findings by rule; return the exit code."""
-    found = sorted(findings, key=_rule)
-    numbers = {verdict: sum(finding.verdict is verdict for finding in found) for verdict in Verdict}
+    by_rule = sorted(findings, key=_rule)
+    numbers = {verdict: sum(finding.verdict is verdict for finding in by_rule) for verdict in _VERDICTS}
     if form == "json":
         summary = {str(verdict): number for verdict, number in numbers.items()}
         rules = {str(number): sentence for number, sentence in RULES.items()}
-        report = {"url": base, "rules": rules, "checks": [one.to_dict() for one in found], "summary": summary}
+        report = {"url": base, "rules": rules, "checks": [_document(one) for one in by_rule], "summary": summary}
         print(json.dumps(report, indent=2))
     else:
         print(f"Checked {base}")
         for number, sentence in RULES.items():
             print(f"\n{number:2} {sentence}")
-            for finding in found:
-                if finding.check.rule == number:
+            for finding in by_rule:
+                if _rule(finding) == number:
                     print("\n".join(_lines(finding)))
         told = ", ".join(f"{number} {verdict}" for verdict, number in numbers.items())
-        print(f"\n{len(found)} checks: {told}")
+        print(f"\n{len(by_rule)} checks: {told}")
     return 1 if numbers[Verdict.FAILED] else 0
 
 
 def _rule(finding: Finding) -> int:
-    return finding.check.rule
+    return NAMED[finding.rule].rule
+
+
+def _document(finding: Finding) -> dict[str, str | int]:
+    """Return a finding for ``--format json``."""
+    check = NAMED[finding.rule]
+    own: dict[str, str | int] = {"rule": check.rule, "check": check.name, "verdict": str(finding.verdict)}
+    harm = {"harm": check.harm} if finding.verdict is Verdict.FAILED else {}
+    return {**own, "sentence": check.sentence, "seen": finding.text, **harm}
 
 
 def _lines(finding: Finding) -> list[str]:
-    own = [f"   {finding.verdict:<11} {finding.check.name}: {finding.check.sentence}"]
-    own.append(f"{'':15} {finding.seen}")
+    check = NAMED[finding.rule]
+    own = [f"   {finding.verdict:<11} {check.name}: {check.sentence}"]
+    own.append(f"{'':15} {finding.text}")
     if finding.verdict is Verdict.FAILED:
-        own.append(f"{'':15} This means: {finding.check.harm}.")
+        own.append(f"{'':15} This means: {check.harm}.")
     return own

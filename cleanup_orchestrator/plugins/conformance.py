@@ -10,15 +10,14 @@ assert conformance.problems(SERVICE) == []
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 
 from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
+from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, ResourceType, Rest, Sdk, Service, fill
@@ -33,35 +32,16 @@ _PROJECT = ProjectDefinition("0123456789abcdef", "name", "domain", "region")
 _ATTRIBUTE = re.compile(r"[\w:-]+(\.[\w:-]+)*")
 
 
-class Answer(StrEnum):
-    """What a rule says about a plugin or one of its types."""
-
-    OK = "ok"
-    WARNING = "warning"  #: it works, and should be changed
-    FAILED = "FAILED"
-    NOT_CHECKED = "not checked"  #: the rule does not apply, or what it needs is not there
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """What one rule says about a plugin or one of its types."""
-
-    subject: str  #: the service type, or the full name of the resource type: ``network.port``
-    rule: str  #: id of the rule
-    answer: Answer
-    text: str  #: what the rule found, and what to do if it failed
-
-
 def problems(service: Service, *others: Service) -> list[str]:
     """Return a sentence for each violation of the contract.
 
     :param others: the plugins that this plugin waits for
     """
-    return [_sentence(found, service) for found in check(service, *others) if found.answer is Answer.FAILED]
+    return [_sentence(one, service) for one in check(service, *others) if one.verdict is Verdict.FAILED]
 
 
-def _sentence(found: Finding, service: Service) -> str:
-    return found.text if found.subject == service.service_type else f"{found.subject}: {found.text}"
+def _sentence(finding: Finding, service: Service) -> str:
+    return finding.text if finding.subject == service.service_type else f"{finding.subject}: {finding.text}"
 
 
 def check(service: Service, *others: Service, versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> Iterator[Finding]:
@@ -72,32 +52,32 @@ def check(service: Service, *others: Service, versions: Mapping[int, str] = SUPP
     """
     subject = service.service_type
     if ServiceTypes().is_official(subject):
-        yield Finding(subject, "service-type", Answer.OK, "the service type is official")
+        yield Finding("service-type", Verdict.OK, "the service type is official", subject)
     elif subject in REGISTERED:
-        yield Finding(subject, "service-type", Answer.OK, "the service type is in use, and not official")
+        yield Finding("service-type", Verdict.OK, "the service type is in use, and not official", subject)
     else:
         text = f"{subject} is not an official service type of os-service-types"
-        yield Finding(subject, "service-type", Answer.FAILED, text)
+        yield Finding("service-type", Verdict.FAILED, text, subject)
     if warning := deprecation(service, versions):
-        yield Finding(subject, "contract-version", Answer.WARNING, warning)
+        yield Finding("contract-version", Verdict.WARNING, warning, subject)
     try:
         Registry([service, *others], versions)
     except (InvalidPlugin, Cycle) as error:
-        yield Finding(subject, "registry", Answer.FAILED, str(error))
+        yield Finding("registry", Verdict.FAILED, str(error), subject)
     else:
         text = "the version of the contract is supported, and all names and the order of the types are valid"
-        yield Finding(subject, "registry", Answer.OK, text)
+        yield Finding("registry", Verdict.OK, text, subject)
     for type_ in service.types:
         for rule, text, find in _RULES:
             full = f"{subject}.{type_.name}"
-            found = [Finding(full, rule, Answer.FAILED, problem) for problem in find(type_)]
-            yield from found or [Finding(full, rule, Answer.OK, text)]
+            failures = [Finding(rule, Verdict.FAILED, problem, full) for problem in find(type_)]
+            yield from failures or [Finding(rule, Verdict.OK, text, full)]
         if type_.used_by is None:
             text = (
                 "it does not say what of other projects may use it ('used_by'), so that its delete looks for nothing: "
                 "declare an empty tuple if nothing can"
             )
-            yield Finding(f"{subject}.{type_.name}", "used-by", Answer.WARNING, text)
+            yield Finding("used-by", Verdict.WARNING, text, f"{subject}.{type_.name}")
 
 
 def _calls(type_: ResourceType) -> Iterator[str]:

@@ -14,10 +14,10 @@ import yaml
 
 from cleanup_orchestrator.cloud.session import SAFE_METHODS
 from cleanup_orchestrator.cmd import manage, plugin_cloud, plugin_live
+from cleanup_orchestrator.core.conformance import Verdict
 from cleanup_orchestrator.errors import WriteRefused
 from cleanup_orchestrator.plugins import conformance
 from cleanup_orchestrator.plugins.base import SCOPED, Paging, ResourceType, Rest, Service
-from cleanup_orchestrator.plugins.conformance import Answer
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.support.emulated_site import emulated, with_cloud  # noqa: F401  a fixture
 
@@ -88,12 +88,12 @@ def findings(clouds, type_, member="eve", seconds=60.0):
 
 
 def failed(found):
-    return [rule for rule, each in found.items() if each.answer is Answer.FAILED]
+    return [rule for rule, each in found.items() if each.verdict is Verdict.FAILED]
 
 
 def test_an_honest_type_passes_each_rule(clouds):
     found = findings(clouds, HONEST)
-    assert {rule: each.answer for rule, each in found.items()} == dict.fromkeys(plugin_live.RULES, Answer.OK)
+    assert {rule: each.verdict for rule, each in found.items()} == dict.fromkeys(plugin_live.RULES, Verdict.OK)
     assert f"{ROWS} of the project" in found["list"].text
     assert found["pages"].text == "the same 3 rows in pages of 1"
     assert "refused before it was sent: DELETE " in found["dry-delete"].text
@@ -275,20 +275,20 @@ def test_an_error_that_is_taken_for_an_empty_list_is_not_seen(clouds):
     """What a check cannot know: whether the project really has nothing. It says that it did not check."""
     found = findings(clouds, dataclasses.replace(HONEST, list=list_nothing_on_an_error))
     assert failed(found) == []
-    unknown = [rule for rule, each in found.items() if each.answer is Answer.NOT_CHECKED]
+    unknown = [rule for rule, each in found.items() if each.verdict is Verdict.NOT_CHECKED]
     assert unknown == ["owner", "created", "pages", "show", "dry-delete"]
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "text"),
+    ("name", "verdict", "text"),
     [
-        ("name", Answer.WARNING, "no resource is listed with a size in 'name'; correct 'size' or the list call"),
-        ("bytes", Answer.OK, f"{ROWS - 1} of {ROWS} resources are listed with a size in 'bytes'"),
+        ("name", Verdict.WARNING, "no resource is listed with a size in 'name'; correct 'size' or the list call"),
+        ("bytes", Verdict.OK, f"{ROWS - 1} of {ROWS} resources are listed with a size in 'bytes'"),
     ],
 )
-def test_a_size_that_no_row_shows_is_a_warning(clouds, name, answer, text):
+def test_a_size_that_no_row_shows_is_a_warning(clouds, name, verdict, text):
     found = findings(clouds, dataclasses.replace(HONEST, size=(name, 1), list=list_with_sizes))
-    assert (found["size"].answer, found["size"].text, failed(found)) == (answer, text, [])
+    assert (found["size"].verdict, found["size"].text, failed(found)) == (verdict, text, [])
 
 
 # ------------------------------------------------------------------------------------------------------------- command
@@ -311,8 +311,8 @@ def test_a_line_for_each_rule_and_a_summary(clouds, capsys):
     assert check(clouds, "key-manager", "--cloud", "admin", "--project", clouds.projects[0]) == 0
     *lines, summary = capsys.readouterr().out.splitlines()
     assert "ok           key-manager.secret  list: 0 rows: 0 of the project, 0 of other projects, " in "\n".join(lines)
-    numbers = [sum(line.startswith(answer) for line in lines) for answer in Answer]
-    expected = ", ".join(f"{number} {answer}" for number, answer in zip(numbers, Answer, strict=True))
+    numbers = [sum(line.startswith(verdict) for line in lines) for verdict in Verdict]
+    expected = ", ".join(f"{number} {verdict}" for number, verdict in zip(numbers, Verdict, strict=True))
     assert summary == f"key-manager: {expected}"
 
 

@@ -31,7 +31,7 @@ MUTATIONS = (
     Mutation(
         "A plugin that breaks a rule passes the check",
         f"{CMD}plugin_check.py",
-        "    return 1 if counts[Answer.FAILED] else 0\n",
+        "    return 1 if counts[Verdict.FAILED] else 0\n",
         "    return 0\n",
         PLUGIN,
     ),
@@ -59,8 +59,8 @@ MUTATIONS = (
     Mutation(
         "A list that shows the rows of others for an unknown project passes the check",
         f"{CMD}plugin_live.py",
-        "        if asked.value.own:\n            return Answer.FAILED",
-        "        if False:\n            return Answer.FAILED",
+        "        if asked.value.own:\n            return Verdict.FAILED",
+        "        if False:\n            return Verdict.FAILED",
         PLUGIN,
     ),
     Mutation(

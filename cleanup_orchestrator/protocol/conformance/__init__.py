@@ -6,22 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.protocol.conformance import access, errors, reads, writes
-from cleanup_orchestrator.protocol.conformance.findings import (
-    RULES,
-    Broken,
-    Check,
-    Finding,
-    Unchecked,
-    Unreadable,
-    Verdict,
-)
-from cleanup_orchestrator.protocol.conformance.subject import Answer, Callers, Options, Send, Subject
+from cleanup_orchestrator.protocol.conformance.rules import RULES, Broken, Unchecked, Unreadable
+from cleanup_orchestrator.protocol.conformance.subject import Answer, Callers, Check, Options, Send, Subject
 
 __all__ = [
     "CHECKS",
+    "NAMED",
     "RULES",
     "Answer",
     "Callers",
@@ -44,12 +38,14 @@ CHECKS: tuple[Check, ...] = (
     *writes.DELETES,
     *errors.LAST,
 )
+#: The checks by their names: the ids of the rules in the findings.
+NAMED: Mapping[str, Check] = {check.name: check for check in CHECKS}
 #: Nothing is written to a service that breaks one of these rules: the lists would not show what a write hit.
 BEFORE_WRITES = (3, 4, 6, 7, 8, 12)
 
 
 def run(callers: Callers, options: Options) -> Iterator[Finding]:
-    """Check a service; yield the finding of each check, in the order of :data:`CHECKS`."""
+    """Check a service; yield what each check says, in the order of :data:`CHECKS`."""
     subject = Subject(callers, options)
     failed: set[int] = set()
     for check in CHECKS:
@@ -67,14 +63,14 @@ def _checked(check: Check, subject: Subject, failed: set[int]) -> Finding:
     try:
         if check.writes:
             _may_write(subject, failed)
-        return Finding(check, Verdict.OK, check.function(subject))
+        return Finding(check.name, Verdict.OK, check.function(subject))
     except Broken as broken:
-        return Finding(check, Verdict.FAILED, str(broken))
+        return Finding(check.name, Verdict.FAILED, str(broken))
     except Unchecked as unchecked:
-        return Finding(check, Verdict.NOT_CHECKED, str(unchecked))
+        return Finding(check.name, Verdict.NOT_CHECKED, str(unchecked))
     except Unreadable as unreadable:
         seen = f"correct rule {unreadable.rule} first: {unreadable}"
-        return Finding(check, Verdict.NOT_CHECKED, seen)
+        return Finding(check.name, Verdict.NOT_CHECKED, seen)
 
 
 def _may_write(subject: Subject, failed: set[int]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked
-from cleanup_orchestrator.protocol.conformance.subject import Send, Subject, path
+from cleanup_orchestrator.protocol.conformance.rules import Broken, Unchecked
+from cleanup_orchestrator.protocol.conformance.subject import Check, Send, Subject, path
 from cleanup_orchestrator.protocol.documents import ROLE, ProblemType
 
 #: What keystonemiddleware writes into a request, and what a proxy writes. A client can send each of these headers.

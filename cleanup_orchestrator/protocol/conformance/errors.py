@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cleanup_orchestrator.protocol.conformance.findings import Broken, Check
-from cleanup_orchestrator.protocol.conformance.subject import Answer, Subject, path
+from cleanup_orchestrator.protocol.conformance.rules import Broken
+from cleanup_orchestrator.protocol.conformance.subject import Answer, Check, Subject, path
 from cleanup_orchestrator.protocol.documents import ProblemType
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.checks import contradictions
-from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
-from cleanup_orchestrator.protocol.conformance.subject import Row, Send, Subject, path, without_owner, wrong
+from cleanup_orchestrator.protocol.conformance.rules import Broken, Unchecked, Unreadable
+from cleanup_orchestrator.protocol.conformance.subject import Check, Row, Send, Subject, path, without_owner, wrong
 from cleanup_orchestrator.protocol.documents import ProblemType
 
 #: The most rows of a type that are shown one by one.

@@ -7,17 +7,14 @@ import functools
 import json
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
 
 import jsonschema
 
 from cleanup_orchestrator.protocol import schemas
-from cleanup_orchestrator.protocol.conformance.findings import Broken, Unchecked, Unreadable
+from cleanup_orchestrator.protocol.conformance.rules import Broken, Unchecked, Unreadable
 from cleanup_orchestrator.protocol.documents import MAX_ROWS, Capabilities, ProblemType, ResourceType, State
-
-if TYPE_CHECKING:
-    from cleanup_orchestrator.protocol.conformance.writes import Deletes
 
 Row = Mapping[str, Any]
 
@@ -115,6 +112,14 @@ _PAGE = {
 }
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What the checks of the deletes saw, by the names of the checks."""
+
+    seen: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    broken: dict[str, list[str]] = dataclasses.field(default_factory=dict)  #: how the service broke the rule
+
+
 class Subject:
     """The service that is checked."""
 
@@ -126,7 +131,7 @@ class Subject:
         self.redirects: list[str] = []  #: answers with a redirect
         self.errors: list[tuple[str, str]] = []  #: the errors that were expected: the answer, what is wrong with it
         self.halted = ""  #: what was deleted that must not be; then nothing else is written
-        self.deletes: Deletes | None = None  #: the deletes of the run, once they are begun
+        self.deletes: Outcomes | None = None  #: of the deletes of the run, once they are begun
         self._before: dict[str, list[Row]] = {}
 
     # -- requests
@@ -250,6 +255,19 @@ class Subject:
         if type_ not in self._before:
             self._before[type_] = self.rows(self.project, type_)
         return self._before[type_]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Check:
+    """One check of a rule."""
+
+    rule: int  #: its number in :data:`~cleanup_orchestrator.protocol.conformance.rules.RULES`
+    name: str  #: stable, for programs that read the findings
+    sentence: str  #: what the service must do
+    harm: str  #: what it would do to an operator if it did not
+    #: Makes the requests and returns what it saw. Raises ``Broken``, ``Unchecked`` or ``Unreadable``.
+    function: Callable[[Subject], str]
+    writes: bool = False  #: it sends PUT or DELETE, and needs ``--delete``
 
 
 def deletable(row: Row, project: str) -> bool:

@@ -11,8 +11,18 @@ import time
 from collections.abc import Callable, Collection
 
 from cleanup_orchestrator.protocol import schemas
-from cleanup_orchestrator.protocol.conformance.findings import Broken, Check, Unchecked, Unreadable
-from cleanup_orchestrator.protocol.conformance.subject import Answer, Row, Send, Subject, deletable, path, wrong
+from cleanup_orchestrator.protocol.conformance.rules import Broken, Unchecked, Unreadable
+from cleanup_orchestrator.protocol.conformance.subject import (
+    Answer,
+    Check,
+    Outcomes,
+    Row,
+    Send,
+    Subject,
+    deletable,
+    path,
+    wrong,
+)
 from cleanup_orchestrator.protocol.documents import ProblemType, ResourceType, State
 
 #: Seconds between two reads of a list while a delete is under way: at first, and at most.
@@ -59,27 +69,12 @@ def _lost(project: str, before: _Present, now: _Present) -> str:
 
 
 class Deletes:
-    """The deletes of a run, and what each check of rule 9 saw of them."""
+    """The deletes of a run; ``outcomes`` has what each check of rule 9 saw of them."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._present = _present(subject)
-        self._seen: dict[str, list[str]] = {}
-        self._broken: dict[str, list[str]] = {}
-
-    # -- what the checks return
-    def result(self, name: str, missing: str) -> str:
-        """Return what a check saw.
-
-        :param missing: what to do when the check saw nothing
-        :raises Broken: the service breaks the rule
-        :raises Unchecked: the check saw nothing
-        """
-        if broken := self._broken.get(name):
-            raise Broken("; ".join(broken))
-        if not self._seen.get(name):
-            raise Unchecked(f"deletes stopped: {self.subject.halted}" if self.subject.halted else missing)
-        return self._seen[name][-1]
+        self.outcomes = Outcomes()
 
     def _run(self, name: str, action: Callable[[ResourceType], str], type_: ResourceType) -> bool:
         """Run a part of the deletes of a type; return whether it did as it should.
@@ -90,15 +85,15 @@ class Deletes:
             seen = action(type_)
         except Unreadable as unreadable:
             # The list does not show what the delete hit.
-            self._broken.setdefault(name, []).append(str(unreadable))
+            self.outcomes.broken.setdefault(name, []).append(str(unreadable))
             raise Halted(str(unreadable)) from unreadable
         except Broken as broken:
-            self._broken.setdefault(name, []).append(str(broken))
+            self.outcomes.broken.setdefault(name, []).append(str(broken))
             if isinstance(broken, Halted):
                 raise
             return False
         if seen:
-            self._seen.setdefault(name, []).append(seen)
+            self.outcomes.seen.setdefault(name, []).append(seen)
         return True
 
     def run(self) -> None:
@@ -149,7 +144,7 @@ class Deletes:
         before, self._present = self._present, _present(self.subject)
         own, other = self.subject.project, self.subject.options.other
         if other and (lost := _lost(other, before[other], self._present[other])):
-            self._broken.setdefault("delete-neighbours", []).append(f"{answer.seen}, and {lost}")
+            self.outcomes.broken.setdefault("delete-neighbours", []).append(f"{answer.seen}, and {lost}")
             raise Halted(f"{answer.seen}, and {lost}")
         along = _taken_along(self.subject, type_) if but else set()
         for name, rows in before[own].items():
@@ -165,7 +160,7 @@ class Deletes:
         for id_ in but:
             self._present[own][type_.name].pop(id_, None)
         if other and (number := sum(map(len, self._present[other].values()))):
-            self._seen["delete-neighbours"] = [f"the second project still has its {number} resources"]
+            self.outcomes.seen["delete-neighbours"] = [f"the second project still has its {number} resources"]
 
     def _other_path(self, type_: ResourceType) -> str:
         rows = self._deletable(type_)
@@ -286,23 +281,32 @@ class Deletes:
         return f"{gone} resources of the type {type_.name} are gone with what they are deleted with" if gone > 0 else ""
 
 
-def _deletes(subject: Subject) -> Deletes:
-    """Return the deletes of the run; the first check makes them."""
+def _deletes(subject: Subject) -> Outcomes:
+    """Return the outcomes of the deletes of the run; the first check makes the deletes."""
     if subject.deletes is None:
         if subject.halted:
             raise Unchecked(f"deletes stopped: {subject.halted}")
         for type_ in subject.types:
             subject.before(type_.name)
-        subject.deletes = Deletes(subject)
-        subject.deletes.run()
+        deletes = Deletes(subject)
+        subject.deletes = deletes.outcomes
+        deletes.run()
     return subject.deletes
 
 
 def _of_deletes(name: str, missing: str) -> Callable[[Subject], str]:
-    """Return the function of a check of the deletes."""
+    """Return the function of a check of the deletes.
+
+    :param missing: what to do when the check saw nothing
+    """
 
     def result(subject: Subject) -> str:
-        return _deletes(subject).result(name, missing)
+        outcomes = _deletes(subject)
+        if broken := outcomes.broken.get(name):
+            raise Broken("; ".join(broken))
+        if seen := outcomes.seen.get(name):
+            return seen[-1]
+        raise Unchecked(f"deletes stopped: {subject.halted}" if subject.halted else missing)
 
     return result
 

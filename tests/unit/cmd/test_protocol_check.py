@@ -118,6 +118,7 @@ def test_the_service_type_is_that_of_the_catalog(check):
     finding = next(one for one in json.loads(out)["checks"] if one["check"] == "service-type")
     assert (code, finding["verdict"]) == (1, "FAILED")
     assert "the catalog has 'storage'" in finding["seen"]
+    assert "would count for another one" in finding["harm"]
 
 
 def test_a_failed_check_says_what_was_seen_and_what_it_means(check):

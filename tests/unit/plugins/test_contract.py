@@ -10,8 +10,8 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from cleanup_orchestrator.cmd.status import Checks
+from cleanup_orchestrator.core.conformance import Verdict
 from cleanup_orchestrator.plugins import conformance, registry
-from cleanup_orchestrator.plugins.conformance import Answer
 from cleanup_orchestrator.plugins.contract import CONTRACT_VERSION, SUPPORTED_VERSIONS
 from cleanup_orchestrator.service import Components
 
@@ -104,7 +104,7 @@ def test_the_refusal_says_the_way_out(old_plugin, version, remedy):
 
 def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
     plugin = registry.load().services["function-engine"]
-    warnings = [found for found in conformance.check(plugin, versions=DEPRECATED) if found.answer is Answer.WARNING]
+    warnings = [found for found in conformance.check(plugin, versions=DEPRECATED) if found.verdict is Verdict.WARNING]
     assert [(found.subject, found.rule) for found in warnings] == [
         ("function-engine", "contract-version"),
         ("function-engine.lease", "used-by"),

@@ -11,7 +11,7 @@ from keystoneauth1 import token_endpoint
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cmd import protocol_check
 from cleanup_orchestrator.protocol import conformance
-from cleanup_orchestrator.protocol.conformance import Callers, Options, Verdict, writes
+from cleanup_orchestrator.protocol.conformance import NAMED, Callers, Options, Verdict, writes
 from cleanup_orchestrator.protocol.documents import PATH
 from tests.support import liars
 from tests.support.liars import OTHER, PROJECT, Lie, filled
@@ -124,11 +124,11 @@ def test_an_honest_service_passes_every_check_over_http():
 
 
 def failed(findings):
-    return {finding.check.rule: finding.seen for finding in findings if finding.verdict is Verdict.FAILED}
+    return {NAMED[finding.rule].rule: finding.text for finding in findings if finding.verdict is Verdict.FAILED}
 
 
 def names(findings, verdict):
-    return [finding.check.name for finding in findings if finding.verdict is verdict]
+    return [finding.rule for finding in findings if finding.verdict is verdict]
 
 
 def test_every_lie_is_in_the_table():
@@ -151,7 +151,7 @@ def test_an_honest_service_passes_every_check():
     _service, findings = after_a_check()
     assert names(findings, Verdict.FAILED) == []
     assert names(findings, Verdict.NOT_CHECKED) == []
-    assert all(finding.seen for finding in findings)
+    assert all(finding.text for finding in findings)
 
 
 def test_after_the_check_only_what_no_call_deletes_is_left():
@@ -179,7 +179,7 @@ def test_a_lie_breaks_its_rule_and_no_other(lie):
 @pytest.mark.parametrize("lie", sorted(HITS))
 def test_after_a_delete_that_hit_too_much_nothing_else_is_deleted(lie):
     service, findings = after_a_check(lie)
-    assert "deletes stopped" in " ".join(finding.seen for finding in findings if finding.check.rule == 9)
+    assert "deletes stopped" in " ".join(finding.text for finding in findings if NAMED[finding.rule].rule == 9)
     assert len(service.ids("hook", PROJECT)) == (0 if lie is Lie.DRAIN_DELETES else 3)
 
 
@@ -190,10 +190,10 @@ HITS_OTHERS = {Lie.TAKES_ANOTHERS: "licence", Lie.TAKES_OTHERS_LATER: "bucket", 
 @pytest.mark.parametrize("lie", HITS_OTHERS)
 def test_a_delete_that_hits_the_second_project_names_what_it_hit(lie):
     _service, findings = after_a_check(lie)
-    (one,) = (finding for finding in findings if finding.check.name == "delete-neighbours")
+    (one,) = (finding for finding in findings if finding.rule == "delete-neighbours")
     assert one.verdict is Verdict.FAILED
-    assert f"{HITS_OTHERS[lie]} '{HITS_OTHERS[lie]}-22" in one.seen
-    assert f"of project {OTHER} is gone or under deletion" in one.seen
+    assert f"{HITS_OTHERS[lie]} '{HITS_OTHERS[lie]}-22" in one.text
+    assert f"of project {OTHER} is gone or under deletion" in one.text
 
 
 @pytest.mark.parametrize("lie", [lie for lie, rules in BREAKS.items() if rules & {3, 4, 6, 7, 8, 12}])
@@ -208,7 +208,7 @@ def test_without_delete_nothing_is_written(lie):
     findings = checked(service, delete=False)
     assert {method for method, _path in service.requests} == {"GET"}
     assert set(failed(findings)) == BREAKS.get(lie, set()) - {9, 11}
-    assert {one.check.name for one in findings if one.check.writes} <= set(names(findings, Verdict.NOT_CHECKED))
+    assert {one.rule for one in findings if NAMED[one.rule].writes} <= set(names(findings, Verdict.NOT_CHECKED))
 
 
 #: What is not checked without an argument, and what the finding says to pass.
@@ -225,7 +225,7 @@ MISSING = {
 def test_what_is_missing_is_said_and_fails_nothing(case):
     arguments, said, unchecked = MISSING[case]
     findings = checked(filled(), **arguments)
-    found = {one.check.name for one in findings if one.verdict is Verdict.NOT_CHECKED and said in one.seen}
+    found = {one.rule for one in findings if one.verdict is Verdict.NOT_CHECKED and said in one.text}
     assert unchecked <= found
     assert failed(findings) == {}
 
@@ -249,10 +249,10 @@ def test_what_is_kept_or_protected_is_never_deleted():
 
 def test_a_finding_shows_the_request_and_what_the_lie_would_do():
     _service, findings = after_a_check(Lie.GONE_THAT_IS_NOT)
-    one = next(finding for finding in findings if finding.check.name == "delete")
-    assert one.seen.startswith(f"DELETE /projects/{PROJECT}/")
-    assert "was answered with 204, and " in one.seen
-    assert "called empty while" in one.to_dict()["harm"]
+    one = next(finding for finding in findings if finding.rule == "delete")
+    assert one.text.startswith(f"DELETE /projects/{PROJECT}/")
+    assert "was answered with 204, and " in one.text
+    assert "called empty while" in NAMED[one.rule].harm
 
 
 def test_the_manual_names_each_check_for_its_rule():

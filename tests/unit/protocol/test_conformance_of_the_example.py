@@ -94,7 +94,7 @@ def checked(provider, api=None):
 
 def test_it_passes_every_check(store):
     findings = checked(store.PROVIDER, store.api)
-    assert [(one.check.name, one.seen) for one in findings if one.verdict is not Verdict.OK] == []
+    assert [(one.rule, one.text) for one in findings if one.verdict is not Verdict.OK] == []
     with contextlib.closing(sqlite3.connect(store.CONF.widgets.database)) as connection:
         left = connection.execute("SELECT type, COUNT(*) FROM resource WHERE project_id = ? GROUP BY type", (PROJECT,))
         assert dict(left) == {}
@@ -138,9 +138,9 @@ def test_the_first_example_of_the_manual_passes_every_check():
     names = {"database": Database()}
     exec(compile(code, "joining.rst", "exec"), names)
     findings = checked(names["PROVIDER"])
-    assert [(one.check.name, one.seen) for one in findings if one.verdict is Verdict.FAILED] == []
+    assert [(one.rule, one.text) for one in findings if one.verdict is Verdict.FAILED] == []
     # It has one type, and neither optional functions nor what users wrote.
-    assert {one.check.name for one in findings if one.verdict is Verdict.NOT_CHECKED} == {
+    assert {one.rule for one in findings if one.verdict is Verdict.NOT_CHECKED} == {
         "member-of-another", "drain", "delete-not-offered", "delete-all", "deleted-with",
     }  # fmt: skip
     assert [row.owner for row in names["database"].rows] == [OTHER] * 3

@@ -323,6 +323,15 @@ def test_no_room_reaches_itself_through_another():
     tuple(graphlib.TopologicalSorter(arrows).static_order())
 
 
+def test_no_module_reaches_itself_through_another():
+    """Also not for types. A package imports its modules, and they may import it. Modules of a sweep have a circle."""
+    arrows = {
+        module: {name for name in imports(module) if name in SOURCES and not f"{module}.".startswith(f"{name}.")}
+        for module in set(SOURCES) - set(inside("worker.sweep"))
+    }
+    tuple(graphlib.TopologicalSorter(arrows).static_order())
+
+
 def test_the_api_never_calls_plugins():
     """Nor reaches what does. ``api.wsgi`` starts a process and asks ``service`` for it: there it ends."""
     wsgi, forbidden = f"{PACKAGE}.api.wsgi", among(*ours("plugins", "worker", "engine", "messaging"))

@@ -1,14 +1,8 @@
-"""The values of the conformance test: rules, checks, findings."""
+"""The rules of the protocol, and what ends a check of one."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cleanup_orchestrator.protocol.conformance.subject import Subject
+from collections.abc import Mapping
 
 #: The rules of the protocol, by their numbers in the manual.
 RULES: Mapping[int, str] = {
@@ -25,14 +19,6 @@ RULES: Mapping[int, str] = {
     11: "Drain: it can be set, read and removed again, and touches nothing that exists",
     12: "Project id: one that is empty or malformed never means all projects",
 }
-
-
-class Verdict(StrEnum):
-    """The result of a check."""
-
-    OK = "ok"
-    FAILED = "FAILED"
-    NOT_CHECKED = "not checked"
 
 
 class Broken(Exception):
@@ -52,33 +38,3 @@ class Unreadable(Exception):
     def __init__(self, rule: int, seen: str) -> None:
         super().__init__(seen)
         self.rule = rule
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Check:
-    """One check of a rule."""
-
-    rule: int  #: its number in :data:`RULES`
-    name: str  #: stable, for programs that read the findings
-    sentence: str  #: what the service must do
-    harm: str  #: what it would do to an operator if it did not
-    #: Makes the requests and returns what it saw.
-    #: Raises :class:`Broken`, :class:`Unchecked` or :class:`Unreadable`.
-    function: Callable[[Subject], str]
-    writes: bool = False  #: it sends PUT or DELETE, and needs ``--delete``
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    check: Check
-    verdict: Verdict
-    seen: str  #: the requests and answers, or why it was not checked
-
-    def to_dict(self) -> dict[str, str | int]:
-        """Return the finding for ``--format json``."""
-        check = self.check
-        own: dict[str, str | int] = {"rule": check.rule, "check": check.name, "verdict": str(self.verdict)}
-        harm = {"harm": check.harm} if self.verdict is Verdict.FAILED else {}
-        return {**own, "sentence": check.sentence, "seen": self.seen, **harm}
