@@ -21,7 +21,7 @@ from cleanup_orchestrator.cmd.schema import PROG, ManageError
 from cleanup_orchestrator.core.step import LITERAL_PATH
 from cleanup_orchestrator.errors import CleanupError, WriteRefused, classify
 from cleanup_orchestrator.protocol import conformance
-from cleanup_orchestrator.protocol.conformance import NAMED, RULES, Answer, Callers, Finding, Options, Send, Verdict
+from cleanup_orchestrator.protocol.conformance import NAMED, RULES, Callers, Finding, Options, Response, Send, Verdict
 from cleanup_orchestrator.protocol.documents import PATH, PROTOCOL, ROLE
 
 #: The role whose token the check sends to no service.
@@ -112,7 +112,7 @@ def _seconds(text: str) -> float:
 def sender(session: GuardedSession, base: str, authenticated: bool = True) -> Send:
     """Return what sends requests below a base URL, with the token of a session or without one."""
 
-    def send(method: str, where: str, headers: Any) -> Answer:
+    def send(method: str, where: str, headers: Any) -> Response:
         url = base + where
         parts = urlsplit(url)
         # The path is sent unchanged: `requests` resolves dots and decodes characters.
@@ -130,9 +130,9 @@ def sender(session: GuardedSession, base: str, authenticated: bool = True) -> Se
         except WriteRefused:
             raise
         except (ka_exceptions.ClientException, CleanupError) as error:
-            return Answer(request, 0, {}, str(error).encode())
+            return Response(request, 0, {}, str(error).encode())
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(request, response.status_code, headers, response.content)
+        return Response(request, response.status_code, headers, response.content)
 
     return send
 

@@ -56,7 +56,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     status: int
     document: Mapping[str, Any] | None = None
     headers: tuple[tuple[str, str], ...] = ()
@@ -71,8 +71,8 @@ class _Refused(Exception):
         self.type, self.detail, self.headers = type_, detail, headers
 
 
-_Handler = Callable[[], _Answer]
-_OUTCOMES = {Outcome.GONE: _Answer(204), Outcome.ACCEPTED: _Answer(202)}
+_Handler = Callable[[], _Response]
+_OUTCOMES = {Outcome.GONE: _Response(204), Outcome.ACCEPTED: _Response(202)}
 
 
 def app(provider: Provider, *, role: str = ROLE) -> Wsgi:
@@ -133,7 +133,7 @@ class _App:
         start_response(f"{answer.status} {http.HTTPStatus(answer.status).phrase}", headers)
         return [body]
 
-    def _answer(self, environ: Environ) -> _Answer:
+    def _answer(self, environ: Environ) -> _Response:
         caller, method = _caller(environ), environ["REQUEST_METHOD"]
         segments = _segments(environ)
         if self._role not in caller.roles and not self._is_member_delete(caller, method, segments):
@@ -162,7 +162,7 @@ class _App:
         """
         match segments:
             case ():
-                return {"GET": lambda: _Answer(200, self._provider.capabilities.to_dict())}
+                return {"GET": lambda: _Response(200, self._provider.capabilities.to_dict())}
             case "projects", project_id, name:
                 type_ = self._type(project_id, name)
                 handlers = {"GET": lambda: self._list(project_id, name, query)}
@@ -171,7 +171,7 @@ class _App:
                 return handlers
             case "projects", project_id, name, id_:
                 type_ = self._type(project_id, name)
-                handlers = {"GET": lambda: _Answer(200, self._found(project_id, name, id_).to_dict())}
+                handlers = {"GET": lambda: _Response(200, self._found(project_id, name, id_).to_dict())}
                 if type_.delete:
                     handlers["DELETE"] = lambda: self._delete(type_, project_id, id_, caller)
                 return handlers
@@ -186,11 +186,11 @@ class _App:
             raise _Refused(ProblemType.UNKNOWN_TYPE, "The capabilities of the service have no such type.")
         return self._types[name]
 
-    def _list(self, project_id: str, name: str, query: Mapping[str, str]) -> _Answer:
+    def _list(self, project_id: str, name: str, query: Mapping[str, str]) -> _Response:
         limit, marker = _paging(query)
         may_raise = (Unavailable,) if marker is None else (Unavailable, UnknownMarker)
         found = _ask(may_raise, self._provider.list, project_id, name, limit, marker)
-        return _Answer(200, checks.page(found, project_id, limit, marker).to_dict(project_id, name))
+        return _Response(200, checks.page(found, project_id, limit, marker).to_dict(project_id, name))
 
     def _found(self, project_id: str, name: str, id_: str) -> Resource:
         """Return a resource of the project. A provider that looks up by ID alone finds those of others, too."""
@@ -204,7 +204,7 @@ class _App:
             raise checks.Defect(f"show returned {checked.id!r} for {id_!r}")
         return checked
 
-    def _delete(self, type_: ResourceType, project_id: str, id_: str, caller: Caller) -> _Answer:
+    def _delete(self, type_: ResourceType, project_id: str, id_: str, caller: Caller) -> _Response:
         found = self._found(project_id, type_.name, id_)
         if reason := found.protected or found.keep:
             raise _Refused(ProblemType.PROTECTED, reason)
@@ -217,7 +217,7 @@ class _App:
             return _outcome(_ask(may_raise, self._provider.delete_acting, project_id, type_.name, id_, caller))
         return _outcome(_ask(may_raise, self._provider.delete, project_id, type_.name, id_))
 
-    def _delete_all(self, project_id: str, name: str, caller: Caller) -> _Answer:
+    def _delete_all(self, project_id: str, name: str, caller: Caller) -> _Response:
         assert self._provider.delete_all is not None  # Provider checks it
         _LOG.info("user %s deletes every %s of project %s", caller.user_id, name, project_id)
         return _outcome(_ask((Unavailable, InUse, Protected), self._provider.delete_all, project_id, name))
@@ -227,15 +227,15 @@ class _App:
         if drain is None or undrain is None or is_drained is None:
             return {}
 
-        def show() -> _Answer:
+        def show() -> _Response:
             drained = _ask((Unavailable,), is_drained, project_id)
             if not isinstance(drained, bool):
                 raise checks.Defect(f"is_drained returned {drained!r}")
-            return _Answer(200, {"project_id": project_id, "drained": drained})
+            return _Response(200, {"project_id": project_id, "drained": drained})
 
-        def change(function: Callable[[str], None]) -> _Answer:
+        def change(function: Callable[[str], None]) -> _Response:
             _ask((Unavailable,), function, project_id)
-            return _Answer(204)
+            return _Response(204)
 
         return {"GET": show, "PUT": lambda: change(drain), "DELETE": lambda: change(undrain)}
 
@@ -251,7 +251,7 @@ def _ask(may_raise: tuple[type[Refusal], ...], function: Callable[..., Any], *ar
         raise _Refused(refusal.type, refusal.detail) from refusal
 
 
-def _outcome(found: object) -> _Answer:
+def _outcome(found: object) -> _Response:
     if not isinstance(found, Outcome):
         raise checks.Defect(f"the delete returned {found!r} instead of an Outcome")
     return _OUTCOMES[found]
@@ -262,9 +262,9 @@ def _is_owner(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _problem(type_: ProblemType, detail: str, request_id: str, headers: tuple[tuple[str, str], ...] = ()) -> _Answer:
+def _problem(type_: ProblemType, detail: str, request_id: str, headers: tuple[tuple[str, str], ...] = ()) -> _Response:
     problem = Problem(type_, detail[:LONGEST_DETAIL].encode(errors="replace").decode(), request_id)
-    return _Answer(problem.status, problem.to_dict(), headers, "application/problem+json")
+    return _Response(problem.status, problem.to_dict(), headers, "application/problem+json")
 
 
 def _request_id(environ: Environ) -> str:

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Any
 from wsgiref import simple_server
 
-from cleanup_orchestrator.protocol.conformance import Answer, Send
+from cleanup_orchestrator.protocol.conformance import Response, Send
 
 BASE = "/storage/project-resources/v1"
 SERVICE_TYPE = "storage"
@@ -476,7 +476,7 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 def caller(application: Callable[..., Any], token: str = "") -> Send:
     """Return what calls a WSGI application in place of a host: a check makes hundreds of requests."""
 
-    def send(method: str, where: str, headers: Mapping[str, str]) -> Answer:
+    def send(method: str, where: str, headers: Mapping[str, str]) -> Response:
         path, _mark, query = where.partition("?")
         given = {"Accept": "application/json", **({"X-Auth-Token": token} if token else {}), **headers}
         environ = {
@@ -493,7 +493,7 @@ def caller(application: Callable[..., Any], token: str = "") -> Send:
             status, answered = int(line.partition(" ")[0]), {name.lower(): value for name, value in fields}
 
         body = b"".join(application(environ, start_response))
-        return Answer(f"{method} {where or '/'}", status, answered, body)
+        return Response(f"{method} {where or '/'}", status, answered, body)
 
     return send
 

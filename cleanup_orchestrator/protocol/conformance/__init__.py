@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.protocol.conformance import access, errors, reads, writes
 from cleanup_orchestrator.protocol.conformance.rules import RULES, Broken, Unchecked, Unreadable
-from cleanup_orchestrator.protocol.conformance.subject import Answer, Callers, Check, Options, Send, Subject
+from cleanup_orchestrator.protocol.conformance.subject import Callers, Check, Options, Response, Send, Subject
 
 __all__ = [
     "CHECKS",
     "NAMED",
     "RULES",
-    "Answer",
     "Callers",
     "Check",
     "Finding",
     "Options",
+    "Response",
     "Send",
     "Verdict",
     "run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cleanup_orchestrator.protocol.conformance.rules import Broken
-from cleanup_orchestrator.protocol.conformance.subject import Answer, Check, Subject, path
+from cleanup_orchestrator.protocol.conformance.subject import Check, Response, Subject, path
 from cleanup_orchestrator.protocol.documents import ProblemType
 
 
@@ -86,7 +86,7 @@ def _project_patterns(subject: Subject) -> str:
     return f"{len(patterns)} project ids that would match others as a pattern have no rows"
 
 
-def _rows(answer: Answer) -> str:
+def _rows(answer: Response) -> str:
     """Return how many rows an answer has, as text; empty: none."""
     document = answer.document
     found = document.get("resources") if isinstance(document, dict) else None

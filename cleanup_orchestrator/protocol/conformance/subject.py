@@ -24,7 +24,7 @@ _LONGEST = 160  #: characters of an answer that a finding shows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """An answer of the service; status 0: there was none, and ``body`` says why."""
 
     request: str  #: method and path, for messages
@@ -49,7 +49,7 @@ class Answer:
 
 
 #: Sends a request: method, path below the base with its query exactly as given, and headers.
-Send = Callable[[str, str, Mapping[str, str]], Answer]
+Send = Callable[[str, str, Mapping[str, str]], Response]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Subject:
     # -- requests
     def ask(
         self, method: str, where: str, send: Send | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> Response:
         """Send a request; default: as the user of the protocol."""
         answer = (send or self.callers.service)(method, where, headers or {})
         if 300 <= answer.status < 400:
@@ -145,7 +145,7 @@ class Subject:
         return answer
 
     @staticmethod
-    def direct(answer: Answer) -> Answer:
+    def direct(answer: Response) -> Response:
         """Return an answer that is no redirect.
 
         :raises Unreadable: it is one
@@ -154,7 +154,7 @@ class Subject:
             raise Unreadable(10, answer.seen)
         return answer
 
-    def expect(self, answer: Answer, statuses: Collection[int], kind: ProblemType | None = None) -> Answer:
+    def expect(self, answer: Response, statuses: Collection[int], kind: ProblemType | None = None) -> Response:
         """Return an answer that has one of the statuses; note what is wrong with its problem document, for rule 10.
 
         :param kind: the type that the problem document has to have; default: any
@@ -168,7 +168,7 @@ class Subject:
             self.errors.append((answer.seen, _problem(answer, kind)))
         return answer
 
-    def not_found(self, method: str, where: str, send: Send | None = None) -> Answer:
+    def not_found(self, method: str, where: str, send: Send | None = None) -> Response:
         """Expect that the project owns no such resource."""
         return self.expect(self.ask(method, where, send), {404}, ProblemType.NOT_FOUND)
 
@@ -280,7 +280,7 @@ def _missing(argument: str) -> NoReturn:
     raise Unchecked(f"pass {argument}")
 
 
-def _problem(answer: Answer, kind: ProblemType | None) -> str:
+def _problem(answer: Response, kind: ProblemType | None) -> str:
     """Return what is wrong with the problem document of an answer; empty: nothing."""
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     document = answer.document

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from cleanup_orchestrator.protocol import schemas
 from cleanup_orchestrator.protocol.conformance.rules import Broken, Unchecked, Unreadable
 from cleanup_orchestrator.protocol.conformance.subject import (
-    Answer,
     Check,
     Outcomes,
+    Response,
     Row,
     Send,
     Subject,
@@ -135,7 +135,7 @@ class Deletes:
         member = self.subject.callers.member
         return member if type_.acts_on and own and member is not None else self.subject.callers.service
 
-    def _expect_untouched(self, type_: ResourceType, answer: Answer, but: Collection[str] = ()) -> None:
+    def _expect_untouched(self, type_: ResourceType, answer: Response, but: Collection[str] = ()) -> None:
         """Stop everything if a resource of any type is gone, or is being deleted, that must not be.
 
         :param but: the ids of the resources that were to be deleted; empty: the request must do nothing
@@ -246,7 +246,7 @@ class Deletes:
         self._expect_gone(type_, expected, answer)
         return f"{answer.seen}, and {len(expected)} resources are gone"
 
-    def _expect_gone(self, type_: ResourceType, ids: set[str], answer: Answer) -> None:
+    def _expect_gone(self, type_: ResourceType, ids: set[str], answer: Response) -> None:
         """Wait until resources are gone; after 204 they have to be gone at once.
 
         :raises Broken: they are still there, or are not in the state ``deleting`` meanwhile
