@@ -155,7 +155,14 @@ class Site:
     def _start(self, name: str, port: int) -> Child:
         part = name.partition("-")[0]
         base = port - {"api": 0, "engine": 1, "worker": 2}[part]
-        command = [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part}", "--config-file", str(self._configuration)]
+        command = [
+            sys.executable,
+            "-m",
+            "cleanup_orchestrator.cmd.processes",
+            part,
+            "--config-file",
+            str(self._configuration),
+        ]
         return self._children.start(
             name, ["exec", "--", *command], python=sys.executable, environment={"OS_METRICS__PORT": str(base)}
         )

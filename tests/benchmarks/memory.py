@@ -59,7 +59,8 @@ class Site:
         self.processes = {part: self._start(part, path) for part in ("engine", "worker")}
 
     def _start(self, part: str, configuration_file: pathlib.Path) -> Child:
-        command = [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part}", "--config-file", str(configuration_file)]
+        module = ["-m", "cleanup_orchestrator.cmd.processes", part]
+        command = [sys.executable, *module, "--config-file", str(configuration_file)]
         return self._children.start(part, ["exec", "--", *command], python=sys.executable)
 
     def __enter__(self) -> Self:

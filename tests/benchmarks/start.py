@@ -68,8 +68,8 @@ class Site:
 
         :param options: of Python
         """
-        module = f"cleanup_orchestrator.cmd.{self.command}"
-        command = [sys.executable, *options, "-m", module, "--config-file", str(self._configuration)]
+        module = "cleanup_orchestrator.cmd.processes"
+        command = [sys.executable, *options, "-m", module, self.command, "--config-file", str(self._configuration)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["PYTHONPYCACHEPREFIX"] = str(self._bytecode)
         with (self._folder / "log").open("wb") as log:

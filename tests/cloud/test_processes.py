@@ -84,11 +84,12 @@ class Orchestrator:
         manage = [*self.command("manage"), "db", "upgrade"]
         subprocess.run(manage, check=True, capture_output=True, timeout=300)
 
-    def command(self, part: str) -> list[str]:
-        return [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part}", "--config-file", str(self.configuration)]
+    def command(self, module: str, *part: str) -> list[str]:
+        module = f"cleanup_orchestrator.cmd.{module}"
+        return [sys.executable, "-m", module, *part, "--config-file", str(self.configuration)]
 
     def start(self, name: str, part: str) -> Child:
-        return self.children.start(name, ["exec", "--", *self.command(part)], python=sys.executable)
+        return self.children.start(name, ["exec", "--", *self.command("processes", part)], python=sys.executable)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(

@@ -206,7 +206,7 @@ class Chaos:
         part.before += collections.Counter(part.last)
         part.last = {}
         files = ["--config-file", str(self._shared), "--config-file", str(self.folder / f"{name}.conf")]
-        command = [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part.command}", *files]
+        command = [sys.executable, "-m", "cleanup_orchestrator.cmd.processes", part.command, *files]
         log = self.folder / "log" / f"{name}.log"
         part.lives.append(self.children.start(name, ["exec", "--", *command], python=sys.executable, log=log))
 

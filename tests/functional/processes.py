@@ -124,7 +124,14 @@ class Processes:
         self.configuration.write_text(CONFIGURATION.format(**self.values))
 
     def start(self, part, name=None):
-        command = [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part}", "--config-file", str(self.configuration)]
+        command = [
+            sys.executable,
+            "-m",
+            "cleanup_orchestrator.cmd.processes",
+            part,
+            "--config-file",
+            str(self.configuration),
+        ]
         child = self.children.start(name or part, ["exec", "--", *command], python=sys.executable)
 
         def there():

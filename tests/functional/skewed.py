@@ -25,6 +25,6 @@ if __name__ == "__main__":
     time.time = lambda: _time() + _SKEW
     time.time_ns = lambda: _time_ns() + int(_SKEW * 1e9)
     datetime.datetime = _Datetime  # before another module imports it by name
-    module = f"cleanup_orchestrator.cmd.{sys.argv[2]}"
-    sys.argv = [module, *sys.argv[3:]]
+    module = "cleanup_orchestrator.cmd.processes"
+    sys.argv = [module, *sys.argv[2:]]
     runpy.run_module(module, run_name="__main__")

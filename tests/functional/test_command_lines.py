@@ -1,7 +1,7 @@
 """The exit codes of the console scripts: 2 for a wrong command line, and one line for a file that does not exist."""
 
 import configparser
-import importlib
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -21,29 +21,32 @@ SCRIPTS = {
 }
 
 
-def modules():
+def entry_points():
     setup = configparser.ConfigParser(delimiters=("=",))
     setup.read(ROOT / "setup.cfg")
     lines = setup["options.entry_points"]["console_scripts"].strip().splitlines()
-    return {name.strip(): value.strip().partition(":")[0] for name, value in (line.split("=") for line in lines)}
+    named = (map(str.strip, line.split("=")) for line in lines)
+    return {name: importlib.metadata.EntryPoint(name, value, "console_scripts") for name, value in named}
 
 
 def run(script, *arguments):
     """Run a script in a process of its own."""
-    command = [sys.executable, "-m", modules()[script], *SCRIPTS[script][0], *arguments]
+    point = entry_points()[script]
+    program = f"import sys; from {point.module} import {point.attr} as main; sys.exit(main())"
+    command = [sys.executable, "-c", program, *SCRIPTS[script][0], *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
 
 
 def test_every_script_is_tried():
-    assert set(SCRIPTS) == set(modules())
+    assert set(SCRIPTS) == set(entry_points())
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_wrong_command_line_is_2(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, *SCRIPTS[script][0], "--bogus"])
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(modules()[script]).main()
+        entry_points()[script].load()()
     assert ended.value.code == 2
     out, err = capsys.readouterr()
     assert out == "" and "unrecognized arguments: --bogus" in err

@@ -16,7 +16,7 @@ LIBRARIES = ("alembic", "eventlet", "jsonschema", "keystonemiddleware", "opensta
 #: Code that starts what the process starts before it asks Keystone for a token: what it imports.
 STARTS = {
     "running.start_engine(); running.start_monitoring()": {"waitress"},
-    "parts.worker(); from cleanup_orchestrator.cmd import worker": {"openstack", "waitress"},
+    "parts.worker(); from cleanup_orchestrator.cmd import processes": {"openstack", "waitress"},
     "parts.catalog; from cleanup_orchestrator import http_server; from cleanup_orchestrator.api import app": {
         "jsonschema", "keystonemiddleware", "oslo_policy", "pecan", "waitress",
     },
@@ -88,9 +88,9 @@ class _Other:
     def __init__(self, real): self.real = real
     def __getattr__(self, name): return getattr(self.real, name)
     def _send_request(self, *args, **more): return session.Session._send(self.real, *args, **more)
-from cleanup_orchestrator.cmd import {process}
+from cleanup_orchestrator.cmd import processes
 sys.argv = ["cleanup-orchestrator", "--config-file", sys.argv[1]]
-sys.exit({process}.main())
+sys.exit(processes.{process}())
 """
 
 

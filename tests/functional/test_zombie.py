@@ -81,7 +81,11 @@ class Fleet:
         self.children = Children(folder / "log")
 
     def start(self, part, name, skew=None):
-        module = [f"cleanup_orchestrator.cmd.{part}"] if skew is None else ["tests.functional.skewed", str(skew), part]
+        module = (
+            ["cleanup_orchestrator.cmd.processes", part]
+            if skew is None
+            else ["tests.functional.skewed", str(skew), part]
+        )
         command = [sys.executable, "-m", *module, "--config-file", str(self.config)]
         return self.children.start(name, ["exec", "--", *command], python=sys.executable)
 
