@@ -1,19 +1,18 @@
 """The widget store: a small service that speaks the project resources protocol.
 
 Projects own widgets, the parts of widgets, orders of widgets, notes, and rules. ``api`` is the service's own REST API.
-``PROVIDER`` is all that the protocol needs. ``application`` is the WSGI application with both.
+``PROVIDER`` is all that the protocol needs. ``application`` returns the WSGI application with both. The module needs
+only Python and ``cleanup_orchestrator.protocol``. ``wsgi.py`` adds the configuration and keystonemiddleware.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import json
 import re
 import sqlite3
 import time
 import uuid
-
-from keystonemiddleware import auth_token
-from oslo_config import cfg
 
 from cleanup_orchestrator import protocol
 from cleanup_orchestrator.protocol import (
@@ -29,12 +28,16 @@ from cleanup_orchestrator.protocol import (
     User,
 )
 
-OPTIONS = [
-    cfg.StrOpt("database", required=True, help="Path of the SQLite file."),
-    cfg.FloatOpt("cancel_seconds", default=2, min=0, help="Seconds for which the cancellation of an order takes."),
-]
-CONF = cfg.ConfigOpts()
-CONF.register_opts(OPTIONS, "widgets")
+
+@dataclasses.dataclass
+class Settings:
+    """The settings of the process."""
+
+    database: str = ""  #: path of the SQLite file
+    cancel_seconds: float = 0.0  #: for which the cancellation of an order takes
+
+
+SETTINGS = Settings()
 
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SCHEMA = """
@@ -55,7 +58,7 @@ def transaction():
     :raises Unavailable: if the database does not answer
     """
     try:
-        connection = sqlite3.connect(CONF.widgets.database, timeout=10, isolation_level=None)
+        connection = sqlite3.connect(SETTINGS.database, timeout=10, isolation_level=None)
         connection.row_factory = sqlite3.Row
         with contextlib.closing(connection), connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -112,7 +115,7 @@ def delete(project_id, type_, id_):
         if orders := resource(connection, row).used_by:
             raise InUse(f"Orders of the widget: {len(orders)}. Delete them first.")
         if type_ == "order":
-            gone_at = time.time() + CONF.widgets.cancel_seconds
+            gone_at = time.time() + SETTINGS.cancel_seconds
             connection.execute("UPDATE resource SET gone_at = ? WHERE id = ?", (gone_at, id_))
             return Outcome.ACCEPTED
         connection.execute("DELETE FROM resource WHERE id = ? OR (type = 'part' AND widget_id = ?)", (id_, id_))
@@ -244,13 +247,12 @@ def create(project_id, type_, body):
         return "201 Created", {type_: resource(connection, find(connection, project_id, type_, id_)).to_dict()}
 
 
-def make(configuration):
-    """Return the WSGI application.
+def application(database, cancel_seconds):
+    """Return the WSGI application, for keystonemiddleware's filter to be put in front.
 
-    :param configuration: path of the configuration file
+    :param database: path of the SQLite file
     """
-    CONF([], project="widgets", default_config_files=[configuration])
-    with contextlib.closing(sqlite3.connect(CONF.widgets.database)) as connection:
+    SETTINGS.database, SETTINGS.cancel_seconds = database, cancel_seconds
+    with contextlib.closing(sqlite3.connect(database)) as connection:
         connection.executescript(SCHEMA)
-    both = protocol.mounted(protocol.app(PROVIDER), beside=api)
-    return auth_token.AuthProtocol(both, {"oslo_config_config": CONF})
+    return protocol.mounted(protocol.app(PROVIDER), beside=api)

@@ -39,13 +39,10 @@ def module():
 
 
 def configured(folder, rows, cancel_seconds):
-    """Return the module, configured for a new database with these rows."""
+    """Return the module, with a new database with these rows."""
     widgets, database = module(), folder / "widgets.sqlite"
-    configuration = folder / "widgets.conf"
-    configuration.write_text(f"[widgets]\ndatabase = {database}\ncancel_seconds = {cancel_seconds}\n")
-    widgets.CONF([], project="widgets", default_config_files=[str(configuration)])
+    widgets.application(str(database), cancel_seconds)
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
-        connection.executescript(widgets.SCHEMA)
         connection.executemany("INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     return widgets
 

@@ -95,7 +95,7 @@ def checked(provider, api=None):
 def test_it_passes_every_check(store):
     findings = checked(store.PROVIDER, store.api)
     assert [(one.rule, one.text) for one in findings if one.verdict is not Verdict.OK] == []
-    with contextlib.closing(sqlite3.connect(store.CONF.widgets.database)) as connection:
+    with contextlib.closing(sqlite3.connect(store.SETTINGS.database)) as connection:
         left = connection.execute("SELECT type, COUNT(*) FROM resource WHERE project_id = ? GROUP BY type", (PROJECT,))
         assert dict(left) == {}
         left = connection.execute("SELECT type, COUNT(*) FROM resource WHERE project_id = ? GROUP BY type", (OTHER,))
