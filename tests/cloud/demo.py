@@ -144,7 +144,7 @@ def fingerprint() -> str:
 
 
 def install_product(children: Children) -> None:
-    """`pip install .[osc]` into the environment that runs this, unless that has been done."""
+    """`pip install .[server,osc]` into the environment that runs this, unless that has been done."""
     if sys.prefix == sys.base_prefix:
         raise CloudError("this has to run in a virtual environment: call it as 'tox -e demo'")
     stamp = pathlib.Path(sys.prefix) / "cleanup-orchestrator.installed"
@@ -152,7 +152,7 @@ def install_product(children: Children) -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     say("installing this checkout")
-    arguments = [f"{ROOT}[osc]"]
+    arguments = [f"{ROOT}[server,osc]"]
     # After an interrupted installation the packages look installed, but are incomplete.
     unfinished = stamp.with_suffix(".installing")
     if unfinished.exists():
@@ -169,14 +169,14 @@ def install_product(children: Children) -> None:
 
 
 def install_keystone_part(children: Children) -> None:
-    """`pip install --no-deps`, as into Keystone's own environment, unless that has been done."""
+    """`pip install .`, as into Keystone's own environment, unless that has been done."""
     stamp = KEYSTONE_PART / "cleanup-orchestrator.installed"
     wanted = fingerprint()
     if stamp.exists() and stamp.read_text() == wanted:
         return
     shutil.rmtree(KEYSTONE_PART, ignore_errors=True)
     log = children.log_directory / "install-product.log"
-    arguments = ["--no-deps", "--target", str(KEYSTONE_PART), str(ROOT)]
+    arguments = ["--target", str(KEYSTONE_PART), str(ROOT)]
     installing.install(children, sys.executable, arguments, log, say)
     stamp.write_text(wanted)
 

@@ -132,7 +132,7 @@ class Horizon:
     def _make_site(self) -> None:
         if self.source is None:
             log = self.children.log_directory / "horizon-install.log"
-            arguments = ["--no-deps", "--target", str(self._package()), str(ROOT)]
+            arguments = ["--target", str(self._package()), str(ROOT)]
             shutil.rmtree(self._package(), ignore_errors=True)
             install(self.children, str(self.venv / "bin" / "python"), arguments, log, lambda text: None)
         site = self.directory / "site"

@@ -40,9 +40,9 @@ def index() -> str:
 
 
 def closure(name: str) -> dict[str, str]:
-    """Return the installed releases that a distribution needs, with all its extras, by name."""
+    """Return the installed releases that a distribution needs with its extra ``server``, by name."""
     found: dict[str, str] = {}
-    todo = [(name, "")]
+    todo = [(name, "server")]
     while todo:
         one, extra = todo.pop()
         try:

@@ -1,4 +1,4 @@
-"""The packages for users: the sdist, the wheel that is built from it, and an installation of only that wheel."""
+"""The packages for users: the sdist, the wheel that is built from it, and installations of only that wheel."""
 
 import json
 import os
@@ -49,14 +49,26 @@ def wheel(tmp_path_factory):
     return found
 
 
+def installation(wheel, folder):
+    """Return a new venv with only the wheel in it. Without an index, pip fails if the wheel requires anything."""
+    venv = folder / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=folder)
+    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python", "install", "--quiet", "--no-index"]
+    run(*pip, wheel, cwd=folder)
+    return venv
+
+
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """The environment of a service that speaks the protocol: nothing but the wheel."""
+    return installation(wheel, tmp_path_factory.mktemp("alone"))
+
+
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A new venv with only the wheel in it; this environment provides the requirements."""
-    venv = tmp_path_factory.mktemp("installed") / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=venv.parent)
+    """A venv with the wheel, in which this environment provides the requirements."""
+    venv = installation(wheel, tmp_path_factory.mktemp("installed"))
     python = venv / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
-    run(*pip, wheel, cwd=venv.parent)
     (site,) = venv.glob("lib/python*/site-packages")
     # A line in a .pth comes after the venv's own files, and takes no editable installation along.
     lent = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
@@ -143,4 +155,43 @@ def test_an_installed_wheel_writes_no_migration(installed, tmp_path):
     assert done.returncode == 1
     assert (
         done.stderr == "cleanup-orchestrator-manage: a migration is written in a checkout, not in an installed wheel\n"
+    )
+
+
+#: Creates a note in the example service, and asks for the notes before and after all are deleted. The environment is
+#: that of keystonemiddleware's filter.
+EXAMPLE = """
+import importlib.metadata, json, sys
+import widgets
+from cleanup_orchestrator.protocol import schemas
+
+application = widgets.application(sys.argv[1], 0)
+token = {"user": {"id": "u"}, "roles": [{"name": "service"}]}
+confirmed = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "keystone.token_info": {"token": token}}
+
+def ask(method):
+    statuses = []
+    environ = {"REQUEST_METHOD": method, "PATH_INFO": "/project-resources/v1/projects/p/note", **confirmed}
+    body = b"".join(application(environ, lambda status, headers: statuses.append(status)))
+    return statuses[0], len(json.loads(body)["resources"]) if body else None
+
+widgets.create("p", "note", {"name": "n"})
+names = [one.name for one in importlib.metadata.distributions()]
+print(json.dumps([names, ask("GET"), ask("DELETE"), ask("GET")]))
+"""
+
+
+def test_a_service_that_speaks_the_protocol_needs_only_the_wheel(alone, tmp_path):
+    example = ROOT / "doc" / "examples" / "service"
+    command = [alone / "bin" / "python", "-c", EXAMPLE, tmp_path / "widgets.sqlite"]
+    done = run(*command, cwd=tmp_path, PYTHONPATH=str(example), PYTHONDONTWRITEBYTECODE="1")
+    assert json.loads(done) == [["cleanup-orchestrator"], ["200 OK", 1], ["204 No Content", None], ["200 OK", 0]]
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS))
+def test_a_command_without_its_requirements_names_the_extra(alone, script, tmp_path):
+    done = subprocess.run([str(alone / "bin" / script)], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "cleanup-orchestrator: install the requirements first: pip install 'cleanup-orchestrator[server]'\n"
     )

@@ -359,7 +359,7 @@ def test_messaging_reaches_the_core_and_the_metrics():
 
 
 def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring():
-    """``pip install --no-deps cleanup-orchestrator`` into Keystone's environment is all that an operator does."""
+    """``pip install cleanup-orchestrator`` into Keystone's environment is all that an operator does."""
     brought = {"flask", "keystone", "keystoneauth1", "oslo_config", "oslo_log", "requests", "webob", "werkzeug"}
     forbid(inside("keystone"), of_others("keystone"), reach)
     forbid(inside("keystone"), outside(*brought), reach)
