@@ -139,10 +139,10 @@ def connect(
                 "name the region in clouds.yaml (region_name), or another cloud"
             )
         projects = Projects(_identity(admin))
-        found = projects.get(project_id)
+        shown = projects.get(project_id)
         region = admin.config.region_name if service.regional else ""
         members = projects.members(project_id)
-        project = ProjectDefinition(found.id, found.name, found.domain_id, region or "", members, options)
+        project = ProjectDefinition(shown.id, shown.name, shown.domain_id, region or "", members, options)
         other = Connection(config=config.get_one(cloud=member)) if member else None
         if other is not None and other.session.get_project_id() == project_id:
             raise ManageError(f"--as-member {member}: its token is of the project itself; name a user of another one")

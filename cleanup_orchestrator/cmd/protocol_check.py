@@ -185,13 +185,13 @@ def _service_type(session: GuardedSession, url: str) -> str:
 
     If the URL is below several endpoints, the longest one counts.
     """
-    found = {"": ""}
+    types = {"": ""}
     for service in session.auth.get_access(session).service_catalog.catalog:
         for endpoint in service.get("endpoints", ()):
             own = str(endpoint.get("url", "")).rstrip("/")
             if own and (url == own or url.startswith(f"{own}/")):
-                found[own] = str(service["type"])
-    return found[max(found, key=len)]
+                types[own] = str(service["type"])
+    return types[max(types, key=len)]
 
 
 # -- the command

@@ -144,12 +144,12 @@ def revisions() -> list[str | None]:
 
 def _revision(path: Path) -> tuple[str, str | None]:
     """Return the revision of a migration and the one before it, as its source assigns them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            found |= {target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)}
+            values |= {target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)}
     try:
-        return found["revision"], found["down_revision"]
+        return values["revision"], values["down_revision"]
     except KeyError as error:
         raise ManageError(f"migration {path} has no {error}") from None
 
@@ -159,13 +159,13 @@ def current_revision(connection: sa.Connection) -> str | None:
 
     :raises ManageError: when this release does not have that revision
     """
-    found: list[str | None] = [None]
+    recorded: list[str | None] = [None]
     if sa.inspect(connection).has_table("alembic_version"):
-        found = list(connection.scalars(sa.text("SELECT version_num FROM alembic_version"))) or found
-    if len(found) > 1 or found[0] not in revisions():
-        named = " and ".join(sorted(map(str, found)))
+        recorded = list(connection.scalars(sa.text("SELECT version_num FROM alembic_version"))) or recorded
+    if len(recorded) > 1 or recorded[0] not in revisions():
+        named = " and ".join(sorted(map(str, recorded)))
         raise ManageError(f"the database is at revision {named}, of a newer release than this one")
-    return found[0]
+    return recorded[0]
 
 
 def head() -> str:

@@ -261,10 +261,10 @@ def _reads_one_page(method: object) -> bool:
 
 def _proxies() -> dict[str, type]:
     """Return the newest proxy class of each service that the SDK has."""
-    found = {}
+    classes = {}
     for name in dir(Connection):
         description = inspect.getattr_static(Connection, name)
         supported = getattr(description, "supported_versions", None)
         if supported:
-            found[name] = supported[max(supported, key=lambda version: [int(n) for n in version.split(".")])]
-    return found
+            classes[name] = supported[max(supported, key=lambda version: [int(n) for n in version.split(".")])]
+    return classes

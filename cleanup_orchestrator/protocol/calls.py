@@ -122,29 +122,29 @@ def document(response: Any, name: Document, what: str) -> Mapping[str, Any]:
     :raises BadAnswer: it is not JSON, or not the document that the protocol defines
     """
     try:
-        found = response.json()
+        body = response.json()
     except ValueError:  # also text that is not UTF-8
         raise BadAnswer(
             f"{what} was not answered with JSON: {short(_text(response), 80) or 'the answer is empty'}"
         ) from None
-    error = next(iter(_validator(name).iter_errors(found)), None)
+    error = next(iter(_validator(name).iter_errors(body)), None)
     if error is not None:
         place = "/".join(map(str, error.absolute_path)) or "the document"
         raise BadAnswer(f"{what} was answered with a wrong document: {place}: {short(error.message, 200)}")
-    assert isinstance(found, Mapping)
-    return found
+    assert isinstance(body, Mapping)
+    return body
 
 
 def _problem(response: Any) -> Mapping[str, Any] | None:
     """Return the problem document of the protocol in a response; ``None``: there is none that fits its status."""
     try:
-        found = response.json()
+        body = response.json()
     except ValueError:
         return None
-    if not _validator("PROBLEM").is_valid(found):
+    if not _validator("PROBLEM").is_valid(body):
         return None
-    fits = found["status"] == response.status_code == STATUS[ProblemType(found["type"])]
-    return found if fits else None
+    fits = body["status"] == response.status_code == STATUS[ProblemType(body["type"])]
+    return body if fits else None
 
 
 def _text(response: Any) -> str:

@@ -93,48 +93,48 @@ def _contradictions(type_: ResourceType, own_after: Collection[str], names: Coll
         yield "delete_all without delete: no call deletes it"
 
 
-def page(found: Page, project_id: str, limit: int, marker: str | None) -> Page:
+def page(result: Page, project_id: str, limit: int, marker: str | None) -> Page:
     """Return a page of a list, with texts that are not too long.
 
     :raises Defect: if it has another project's resource, too many rows, a row twice, or leads nowhere
     """
-    _need(isinstance(found, Page), f"list returned {type(found).__name__} instead of Page")
-    _need(len(found.resources) <= min(limit, MAX_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")
-    rows = tuple(resource(row, project_id) for row in found.resources)
+    _need(isinstance(result, Page), f"list returned {type(result).__name__} instead of Page")
+    _need(len(result.resources) <= min(limit, MAX_ROWS), f"list returned {len(result.resources)} rows, limit {limit}")
+    rows = tuple(resource(row, project_id) for row in result.resources)
     _need(len({row.id for row in rows}) == len(rows), "list returned an id twice in a page")
-    if found.next is not None:
-        _need(isinstance(found.next, str) and 0 < len(found.next) <= documents.LONGEST_MARKER, "next is no marker")
-        _need(found.next != marker, "next is the marker of the same page")
-    return Page(rows, found.next)
+    if result.next is not None:
+        _need(isinstance(result.next, str) and 0 < len(result.next) <= documents.LONGEST_MARKER, "next is no marker")
+        _need(result.next != marker, "next is the marker of the same page")
+    return Page(rows, result.next)
 
 
-def resource(found: Resource, project_id: str) -> Resource:
+def resource(row: Resource, project_id: str) -> Resource:
     """Return a resource with texts that are not too long.
 
     A long name must not make the list unreadable. What decides about the resource is never shortened.
 
     :raises Defect: if it belongs to another project, or is not as the protocol defines it
     """
-    _need(isinstance(found, Resource), f"a row is {type(found).__name__} instead of Resource")
-    _need(is_id(found.id), f"the id {found.id!r} is malformed")
-    about = f"resource {found.id}"
-    _need(found.project_id == project_id, f"{about} belongs to project {found.project_id!r}, and not to {project_id!r}")
-    _need(found.state in {*State}, f"{about} has the state {found.state!r}")
-    _need(len(_string(found.created_at)) <= documents.LONGEST_TIME, f"{about}: created_at is too long")
+    _need(isinstance(row, Resource), f"a row is {type(row).__name__} instead of Resource")
+    _need(is_id(row.id), f"the id {row.id!r} is malformed")
+    about = f"resource {row.id}"
+    _need(row.project_id == project_id, f"{about} belongs to project {row.project_id!r}, and not to {project_id!r}")
+    _need(row.state in {*State}, f"{about} has the state {row.state!r}")
+    _need(len(_string(row.created_at)) <= documents.LONGEST_TIME, f"{about}: created_at is too long")
     tags, longest = documents.MAX_TAGS, documents.LONGEST_TEXT
-    _need(len(_strings(found.tags)) <= tags, f"{about} has more than {tags} tags")
-    _need(all(len(tag) <= longest for tag in found.tags), f"{about} has a tag of more than {longest} characters")
-    for parent, id_ in found.part_of.items():
+    _need(len(_strings(row.tags)) <= tags, f"{about} has more than {tags} tags")
+    _need(all(len(tag) <= longest for tag in row.tags), f"{about} has a tag of more than {longest} characters")
+    for parent, id_ in row.part_of.items():
         _need(is_type_name(parent) and is_id(id_), f"{about}: wrong part_of")
     return dataclasses.replace(
-        found,
-        name=_text(found.name),
-        description=_text(found.description),
-        keep=_text(found.keep),
-        protected=_text(found.protected),
-        tags=tuple(found.tags),
-        part_of=dict(found.part_of),
-        used_by=tuple(_user(user, about) for user in found.used_by[: documents.MAX_USERS]),
+        row,
+        name=_text(row.name),
+        description=_text(row.description),
+        keep=_text(row.keep),
+        protected=_text(row.protected),
+        tags=tuple(row.tags),
+        part_of=dict(row.part_of),
+        used_by=tuple(_user(user, about) for user in row.used_by[: documents.MAX_USERS]),
     )
 
 

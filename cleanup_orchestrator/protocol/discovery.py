@@ -238,11 +238,11 @@ class Discovery:
 
         def work() -> None:
             try:
-                found = read(session, entry, url, timeout)
+                record = read(session, entry, url, timeout)
             finally:
                 with self._lock:  # before it is done: an answer that has ended is not given to a later survey
                     del self._pending[key]
-            answer.set_result(found)
+            answer.set_result(record)
 
         with self._lock:
             if (pending := self._pending.get(key)) is not None:
@@ -263,13 +263,13 @@ def read(session: GuardedSession, entry: Entry, url: str, timeout: float) -> Pro
         if response.status_code in calls.NOT_HERE:
             return dataclasses.replace(answer, spoken=Spoken.ABSENT)
         calls.expect(response, "the request for its capabilities", 200)
-        found = capabilities(calls.document(response, "CAPABILITIES", "the request for its capabilities"), entry)
+        declared = capabilities(calls.document(response, "CAPABILITIES", "the request for its capabilities"), entry)
     except BadAnswer as error:
         return dataclasses.replace(answer, spoken=Spoken.INVALID, error=str(error))
     except Exception as error:
         LOG.debug("%s in %s was not asked over the protocol: %s", entry.service_type, entry.region, error)
         return dataclasses.replace(answer, error=classify(error).message)
-    document = found.to_dict()
+    document = declared.to_dict()
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     return dataclasses.replace(answer, spoken=Spoken.DOCUMENT, document=document, digest=digest)
 

@@ -161,9 +161,9 @@ class Resource:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Resource:
         """Return the resource of a document that ``schemas`` accepts; unknown fields are ignored."""
-        found: Resource = _known(cls, document)
+        resource: Resource = _known(cls, document)
         users = tuple(_known(User, user) for user in document.get("used_by", ()))
-        return dataclasses.replace(found, state=State(found.state), used_by=users)
+        return dataclasses.replace(resource, state=State(resource.state), used_by=users)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

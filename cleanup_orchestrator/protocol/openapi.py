@@ -116,10 +116,10 @@ def _operation(path: str, call: Call) -> Schema:
 
 
 def _responses(call: Call) -> Schema:
-    found: Schema = {}
+    responses: Schema = {}
     for status, (about, name) in call.answers.items():
         content = {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
-        found[str(status)] = {"description": about, **(content if name else {})}
+        responses[str(status)] = {"description": about, **(content if name else {})}
     kinds: dict[int, list[str]] = {}
     for kind in sorted((*_GENERAL, *call.problems), key=lambda kind: STATUS[kind]):
         kinds.setdefault(STATUS[kind], []).append(str(kind))
@@ -127,8 +127,8 @@ def _responses(call: Call) -> Schema:
         one = {"type": "object", "properties": {"type": {"enum": types}}}
         schema = {"allOf": [{"$ref": "#/components/schemas/Problem"}, one]}
         phrase = http.HTTPStatus(status).phrase
-        found[str(status)] = {"description": phrase, "content": {"application/problem+json": {"schema": schema}}}
-    return found
+        responses[str(status)] = {"description": phrase, "content": {"application/problem+json": {"schema": schema}}}
+    return responses
 
 
 def _bare(schema: Schema) -> Schema:

@@ -171,7 +171,7 @@ class _App:
                 return handlers
             case "projects", project_id, name, id_:
                 type_ = self._type(project_id, name)
-                handlers = {"GET": lambda: _Response(200, self._found(project_id, name, id_).to_dict())}
+                handlers = {"GET": lambda: _Response(200, self._resource(project_id, name, id_).to_dict())}
                 if type_.delete:
                     handlers["DELETE"] = lambda: self._delete(type_, project_id, id_, caller)
                 return handlers
@@ -189,26 +189,26 @@ class _App:
     def _list(self, project_id: str, name: str, query: Mapping[str, str]) -> _Response:
         limit, marker = _paging(query)
         may_raise = (Unavailable,) if marker is None else (Unavailable, UnknownMarker)
-        found = _ask(may_raise, self._provider.list, project_id, name, limit, marker)
-        return _Response(200, checks.page(found, project_id, limit, marker).to_dict(project_id, name))
+        page = _ask(may_raise, self._provider.list, project_id, name, limit, marker)
+        return _Response(200, checks.page(page, project_id, limit, marker).to_dict(project_id, name))
 
-    def _found(self, project_id: str, name: str, id_: str) -> Resource:
+    def _resource(self, project_id: str, name: str, id_: str) -> Resource:
         """Return a resource of the project. A provider that looks up by ID alone finds those of others, too."""
-        found = _ask((Unavailable, NotFound), self._provider.show, project_id, name, id_)
-        if found is None:
+        shown = _ask((Unavailable, NotFound), self._provider.show, project_id, name, id_)
+        if shown is None:
             raise _Refused(ProblemType.NOT_FOUND, NotFound().detail)
-        if isinstance(found, Resource) and found.project_id != project_id and _is_owner(found.project_id):
+        if isinstance(shown, Resource) and shown.project_id != project_id and _is_owner(shown.project_id):
             raise _Refused(ProblemType.NOT_FOUND, NotFound().detail)
-        checked = checks.resource(found, project_id)
+        checked = checks.resource(shown, project_id)
         if checked.id != id_:
             raise checks.Defect(f"show returned {checked.id!r} for {id_!r}")
         return checked
 
     def _delete(self, type_: ResourceType, project_id: str, id_: str, caller: Caller) -> _Response:
-        found = self._found(project_id, type_.name, id_)
-        if reason := found.protected or found.keep:
+        resource = self._resource(project_id, type_.name, id_)
+        if reason := resource.protected or resource.keep:
             raise _Refused(ProblemType.PROTECTED, reason)
-        if found.state == State.DELETING:
+        if resource.state == State.DELETING:
             return _OUTCOMES[Outcome.ACCEPTED]
         _LOG.info("user %s deletes %s %s of project %s", caller.user_id, type_.name, id_, project_id)
         may_raise = (Unavailable, NotFound, InUse, Protected)
@@ -251,10 +251,10 @@ def _ask(may_raise: tuple[type[Refusal], ...], function: Callable[..., Any], *ar
         raise _Refused(refusal.type, refusal.detail) from refusal
 
 
-def _outcome(found: object) -> _Response:
-    if not isinstance(found, Outcome):
-        raise checks.Defect(f"the delete returned {found!r} instead of an Outcome")
-    return _OUTCOMES[found]
+def _outcome(outcome: object) -> _Response:
+    if not isinstance(outcome, Outcome):
+        raise checks.Defect(f"the delete returned {outcome!r} instead of an Outcome")
+    return _OUTCOMES[outcome]
 
 
 def _is_owner(value: object) -> bool:
@@ -330,11 +330,11 @@ def _query(environ: Environ, names: tuple[str, ...]) -> dict[str, str]:
         pairs = urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=10)
     except ValueError as error:
         raise _Refused(ProblemType.BAD_REQUEST, "The query is malformed.") from error
-    found = dict(pairs)
-    if len(found) != len(pairs) or not found.keys() <= {*names}:
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs) or not parameters.keys() <= {*names}:
         known = ", ".join(names) or "none"
         raise _Refused(ProblemType.BAD_REQUEST, f"Unknown or repeated parameters. Parameters of this call: {known}.")
-    return found
+    return parameters
 
 
 def _paging(query: Mapping[str, str]) -> tuple[int, str | None]:

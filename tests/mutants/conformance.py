@@ -89,14 +89,14 @@ MUTATIONS = (
     Mutation(
         "A service that loses rows while its backend is down passes the check",
         "cleanup_orchestrator/protocol/conformance/reads.py",
-        "        if lost := sorted(expected - found):\n",
+        "        if lost := sorted(expected - listed):\n",
         "        if lost := []:\n",
         TESTS,
     ),
     Mutation(
         "A service whose small pages lose rows passes the check",
         "cleanup_orchestrator/protocol/conformance/reads.py",
-        "        if lost := sorted(set(expected) - set(found)):\n",
+        "        if lost := sorted(set(expected) - set(paged)):\n",
         "        if lost := []:\n",
         TESTS,
     ),

@@ -45,15 +45,15 @@ MUTATIONS = (
     Mutation(
         "A delete trusts the provider to look in the project only",
         WSGI,
-        "found = self._found(project_id, type_.name, id_)\n",
-        "found = self._provider.show(project_id, type_.name, id_) or Resource(id_, project_id)\n",
+        "resource = self._resource(project_id, type_.name, id_)\n",
+        "resource = self._provider.show(project_id, type_.name, id_) or Resource(id_, project_id)\n",
         TESTS,
     ),
     Mutation(
         "A protected resource is deleted over the protocol",
         WSGI,
-        "if reason := found.protected or found.keep:",
-        "if reason := found.keep:",
+        "if reason := resource.protected or resource.keep:",
+        "if reason := resource.keep:",
         TESTS,
     ),
     Mutation(
@@ -80,8 +80,8 @@ MUTATIONS = (
     Mutation(
         "Unknown parameters of a query are ignored",
         WSGI,
-        "if len(found) != len(pairs) or not found.keys() <= {*names}:",
-        "if len(found) != len(pairs):",
+        "if len(parameters) != len(pairs) or not parameters.keys() <= {*names}:",
+        "if len(parameters) != len(pairs):",
         TESTS,
     ),
     Mutation(
@@ -94,15 +94,15 @@ MUTATIONS = (
     Mutation(
         "Rows of other projects are left out instead of an error",
         CHECKS,
-        "tuple(resource(row, project_id) for row in found.resources)",
-        "tuple(resource(row, project_id) for row in found.resources if row.project_id == project_id)",
+        "tuple(resource(row, project_id) for row in result.resources)",
+        "tuple(resource(row, project_id) for row in result.resources if row.project_id == project_id)",
         TESTS,
     ),
     Mutation(
         "Rows over the limit are cut off",
         CHECKS,
-        '_need(len(found.resources) <= min(limit, MAX_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")',
-        "found = dataclasses.replace(found, resources=found.resources[:limit])",
+        '_need(len(result.resources) <= min(limit, MAX_ROWS), f"list returned {len(result.resources)} rows, limit {limit}")',
+        "result = dataclasses.replace(result, resources=result.resources[:limit])",
         TESTS,
     ),
     Mutation(

@@ -89,8 +89,8 @@ def _project_patterns(subject: Subject) -> str:
 def _rows(answer: Response) -> str:
     """Return how many rows an answer has, as text; empty: none."""
     document = answer.document
-    found = document.get("resources") if isinstance(document, dict) else None
-    return f" and {len(found)} rows" if isinstance(found, list) and found else ""
+    rows = document.get("resources") if isinstance(document, dict) else None
+    return f" and {len(rows)} rows" if isinstance(rows, list) and rows else ""
 
 
 _GONE = "an error of a proxy or of a wrong address would be read as a resource that is gone"

@@ -62,12 +62,12 @@ def _document(subject: Subject) -> str:
 
 
 def _service_type(subject: Subject) -> str:
-    found, catalog = subject.capabilities.service_type, subject.options.service_type
+    declared, catalog = subject.capabilities.service_type, subject.options.service_type
     if not catalog:
         raise Unchecked("the catalog has no endpoint like this URL; pass --service-type TYPE")
-    if found != catalog:
-        raise Broken(f"GET / names the service type {found!r}; the catalog has {catalog!r}")
-    return f"GET / and the catalog name {found!r}"
+    if declared != catalog:
+        raise Broken(f"GET / names the service type {declared!r}; the catalog has {catalog!r}")
+    return f"GET / and the catalog name {declared!r}"
 
 
 def _type_names(subject: Subject) -> str:
@@ -122,8 +122,8 @@ def _lists_without_backend(subject: Subject) -> str:
         if answer.status != 200:
             noticed.append(subject.expect(answer, {503}, ProblemType.UNAVAILABLE).seen)
             continue
-        found = {row["id"] for row in subject.rows(subject.project, type_.name, send=send)}
-        if lost := sorted(expected - found):
+        listed = {row["id"] for row in subject.rows(subject.project, type_.name, send=send)}
+        if lost := sorted(expected - listed):
             raise Broken(f"{answer.seen}, without {len(lost)} of {len(expected)} rows, for example {lost[0]!r}")
     if not noticed:
         raise Unchecked("each list of the instance is complete: is its backend really down, and has each type rows?")
@@ -158,15 +158,15 @@ def _small_pages(subject: Subject) -> str:
             continue
         limit = max(1, len(expected) // _ONE_BY_ONE)
         try:
-            found = [row["id"] for row in subject.rows(subject.project, type_.name, limit)]
+            paged = [row["id"] for row in subject.rows(subject.project, type_.name, limit)]
         except Unreadable as problem:
             raise Broken(str(problem)) from problem
         what = f"GET {path('projects', subject.project, type_.name, query={'limit': limit})} and the pages after it"
-        if lost := sorted(set(expected) - set(found)):
+        if lost := sorted(set(expected) - set(paged)):
             raise Broken(f"{what} do not have {lost[0]!r}, which one large page has")
-        if more := sorted(set(found) - set(expected)):
+        if more := sorted(set(paged) - set(expected)):
             raise Broken(f"{what} have {more[0]!r}, which one large page does not have")
-        seen = f"{what} have the same {len(found)} rows as one large page"
+        seen = f"{what} have the same {len(paged)} rows as one large page"
     if not seen:
         raise Unchecked("no list has two rows; create more resources in the test project")
     return seen

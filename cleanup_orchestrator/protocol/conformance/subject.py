@@ -232,7 +232,7 @@ class Subject:
 
         :raises Unreadable: a page is none, or has more rows than asked for, or the pages have no end
         """
-        found: list[Row] = []
+        rows: list[Row] = []
         markers: list[str] = []
         while True:
             marker = {"marker": markers[-1]} if markers else {}
@@ -240,12 +240,12 @@ class Subject:
             what = f"GET {path('projects', project, type_, query={'limit': limit, **marker})}"
             if len(page["resources"]) > limit:
                 raise Unreadable(6, f"{what} was answered with {len(page['resources'])} rows")
-            known = {row["id"] for row in found}
+            known = {row["id"] for row in rows}
             if again := [row["id"] for row in page["resources"] if row["id"] in known]:
                 raise Unreadable(6, f"{what} was answered with {again[0]!r}, which an earlier page has, too")
-            found += page["resources"]
+            rows += page["resources"]
             if page["next"] is None:
-                return found
+                return rows
             if page["next"] in markers or len(markers) > _MAX_PAGES:
                 raise Unreadable(6, f"{what} was answered with `next` of an earlier page: the list has no end")
             markers.append(page["next"])

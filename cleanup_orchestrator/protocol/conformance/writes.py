@@ -43,10 +43,10 @@ _Present = dict[str, dict[str, Row]]
 
 def _present(subject: Subject) -> dict[str, _Present]:
     """Return what is present, by project: in the test project, and in the second one if it is named."""
-    found = {}
+    present = {}
     for project in filter(None, (subject.project, subject.options.other)):
-        found[project] = {type_.name: _present_rows(subject.rows(project, type_.name)) for type_ in subject.types}
-    return found
+        present[project] = {type_.name: _present_rows(subject.rows(project, type_.name)) for type_ in subject.types}
+    return present
 
 
 def _present_rows(rows: list[Row]) -> dict[str, Row]:
@@ -55,11 +55,11 @@ def _present_rows(rows: list[Row]) -> dict[str, Row]:
 
 def _taken_along(subject: Subject, type_: ResourceType) -> set[str]:
     """Return the types that declare, directly or not, that they are deleted with a type."""
-    found, new = set[str](), {type_.name}
+    taken, new = set[str](), {type_.name}
     while new:
-        new = {one.name for one in subject.types if new.intersection(one.deleted_with)} - found
-        found |= new
-    return found
+        new = {one.name for one in subject.types if new.intersection(one.deleted_with)} - taken
+        taken |= new
+    return taken
 
 
 def _lost(project: str, before: _Present, now: _Present) -> str:
@@ -210,8 +210,8 @@ class Deletes:
             self._expect_untouched(type_, answer, but={row["id"]})
             if answer.status == 409:
                 kinds = ProblemType.IN_USE, ProblemType.PROTECTED
-                found = answer.document.get("type") if isinstance(answer.document, dict) else None
-                self.subject.expect(answer, {409}, kinds[found == kinds[1]])
+                problem = answer.document.get("type") if isinstance(answer.document, dict) else None
+                self.subject.expect(answer, {409}, kinds[problem == kinds[1]])
                 if row["id"] not in _ids(self.subject, type_):
                     raise Broken(f"{answer.seen}, and the resource is gone")
                 return ""
