@@ -13,6 +13,7 @@ from cleanup_orchestrator.api import policies, schemas
 from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.deletion import DeletionHandlers, href, requester
 from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.core import ids
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, OverruleUses, check_forcible, forced_types
 from cleanup_orchestrator.core.reasons import Reason
@@ -69,7 +70,7 @@ class Forcing(DeletionHandlers):
 
         :raises ApiError: 403 if the requester may force no deletion
         """
-        d: Deletion | None = self._context.store.live(project_id) if schemas.is_project_id(project_id) else None
+        d: Deletion | None = self._context.store.live(project_id) if ids.is_id(project_id) else None
         if d and self._context.enforcer.may_about(req.context, policies.FORCE, d):
             return d
         if not self._context.enforcer.may_somewhere(req.context, policies.FORCE):

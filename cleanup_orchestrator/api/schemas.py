@@ -185,11 +185,3 @@ def is_uuid(text: str) -> bool:
     No other text is used in a query of the database.
     """
     return re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
-
-
-def is_project_id(text: str) -> bool:
-    """Return whether a text has the form of a project id.
-
-    No other text is used in a query of the database.
-    """
-    return re.fullmatch("[A-Za-z0-9-]{1,64}", text) is not None

@@ -1,6 +1,6 @@
 """The form of the IDs of Keystone.
 
-The rooms that import no other room have their own form: ``keystone.protocol``, ``protocol.checks`` and ``sdk.text``.
+The rooms that import no other room have the same form: ``keystone.protocol``, ``protocol.checks`` and ``sdk.text``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 # Keystone makes letters, digits and hyphens. Rows that another tool wrote into its database can have underscores.
-_ID = re.compile("[0-9A-Za-z_-]{1,64}")
+CHARACTERS = "[0-9A-Za-z_-]"
+LONGEST = 64
+_ID = re.compile(f"{CHARACTERS}{{1,{LONGEST}}}")
 
 
 def is_id(text: str) -> bool:

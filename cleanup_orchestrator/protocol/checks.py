@@ -23,7 +23,7 @@ from cleanup_orchestrator.protocol.documents import (
     User,
 )
 
-_PROJECT_ID = re.compile(rf"[A-Za-z0-9-]{{1,{documents.LONGEST_PROJECT_ID}}}")
+_PROJECT_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{documents.LONGEST_PROJECT_ID}}}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 #: The form of the id of a deletion.
 DELETION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The form of an id of Keystone.
-KEYSTONE_ID = re.compile("[A-Za-z0-9-]{1,64}")
+KEYSTONE_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")

@@ -103,5 +103,5 @@ class WaiverBody(Input):
 class AdoptBody(Input):
     """The request for the deletion of a dead project's orphans."""
 
-    project_id: str = given(forms.ORPHANS_PROJECT, "The project whose orphans are deleted.", required=True)
+    project_id: str = given(forms.ID, "The project whose orphans are deleted.", required=True)
     dry_run: bool = given(forms.FLAG, "Only list, and write nothing to any service.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cleanup_orchestrator.core import ids
 from cleanup_orchestrator.shapes.base import JsonSchema
 
 #: The end of the text. ``$`` also matches before a final newline. The lookahead prevents that.
@@ -25,7 +26,7 @@ def _text(pattern: str, longest: int, shortest: int = 0) -> JsonSchema:
     return {"type": "string", **least, "maxLength": longest, "pattern": f"^{pattern}{END}"}
 
 
-ID = _text("[A-Za-z0-9-]+", 64, 1)
+ID = _text(f"{ids.CHARACTERS}+", ids.LONGEST, 1)
 UUID = _text("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", 36)
 NUMBER = _text("[0-9]+", 18)
 LIMIT = _text("0*[1-9][0-9]*", 9)
@@ -39,8 +40,6 @@ REGION = {**_text(_LINE, 128, 1), "type": ["string", "null"]}
 TIME = _text(
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?Z", 27
 )
-#: A project id as services report it; some contain dashes or underscores.
-ORPHANS_PROJECT = _text("[A-Za-z0-9_-]+", 64, 1)
 #: A resource type of a service: ``block-storage.volume``.
 TYPE_NAME = _text(r"[a-z0-9-]+\.[a-z0-9_]+", 255)
 #: A resource of a type.
@@ -54,7 +53,7 @@ FLAG: JsonSchema = {"type": "boolean", "default": False}
 
 #: By pattern: how a text of this form is described to the client.
 EXPECTED: Mapping[str, str] = {
-    **dict.fromkeys((ID["pattern"], UUID["pattern"], ORPHANS_PROJECT["pattern"]), "is not an id"),
+    **dict.fromkeys((ID["pattern"], UUID["pattern"]), "is not an id"),
     HASH["pattern"]: "is not the hash of a plan: 64 digits, 0 to f",
     LIMIT["pattern"]: "must be a whole number, at least 1",
     NUMBER["pattern"]: "is not a marker of this API",

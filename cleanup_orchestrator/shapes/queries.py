@@ -153,7 +153,7 @@ class OrphanScansQuery(Input):
 class OfProject(Input):
     """The project of the orphans of a list."""
 
-    project_id: str = given(forms.ORPHANS_PROJECT, "Only orphans of this project.")
+    project_id: str = given(forms.ID, "Only orphans of this project.")
 
 
 class OrphansQuery(OfProject, InPlace):
@@ -167,9 +167,9 @@ class OrphansQuery(OfProject, InPlace):
 class OrphanProjectsQuery(Input):
     """A list of the projects of orphans."""
 
-    project_id: str = given(forms.ORPHANS_PROJECT, "Only this project.")
+    project_id: str = given(forms.ID, "Only this project.")
     limit: str = _LIMIT
-    marker: str = given(forms.ORPHANS_PROJECT, _NEXT)
+    marker: str = given(forms.ID, _NEXT)
 
 
 class ServicesQuery(Input):

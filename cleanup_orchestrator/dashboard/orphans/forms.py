@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from cleanup_orchestrator.sdk.orphans import ScannedType
+from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
 
 class NoFields(forms.Form):
@@ -22,7 +23,7 @@ class Filter(forms.Form):
     :param types: the types that the scan lists
     """
 
-    project = forms.RegexField(r"^[A-Za-z0-9_-]{1,64}$", required=False, label=_("Project ID"))
+    project = forms.RegexField(rf"^{KEYSTONE_ID.pattern}\Z", required=False, label=_("Project ID"))
     what = forms.ChoiceField(required=False, label=_("Service and type"))
 
     def __init__(self, *args: Any, types: Iterable[ScannedType], **kwargs: Any) -> None:

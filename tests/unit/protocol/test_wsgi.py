@@ -211,7 +211,7 @@ RAWS, MOUNTS = ("REQUEST_URI", "RAW_URI", ""), ("", "/project-resources/v1", "/a
         ("GET", f"/projects/{'1' * 65}/widget", "400 bad-request"),
         ("GET", f"/projects/{PROJECT}%00/widget", "400 bad-request"),
         ("PUT", "/drains/", "400 bad-request"),
-        ("PUT", "/drains/_", "400 bad-request"),
+        ("PUT", "/drains/~", "400 bad-request"),
         ("PUT", "/drains", "400 bad-request"),
         # An unknown path is never "not found", which says that a resource is gone.
         ("GET", "/projects", "400 bad-request"),
