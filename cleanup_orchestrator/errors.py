@@ -54,7 +54,7 @@ class Cancelled(WritesWithheld):
 
 
 class OnHold(WritesWithheld):
-    """A lien, the brake or a maintenance window withholds writes until it ends."""
+    """A lien, the brake or a delete window withholds writes until it ends."""
 
     code = "on_hold"
 

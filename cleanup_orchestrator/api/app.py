@@ -54,7 +54,7 @@ def build(
     context = ApiContext(
         store=store,
         projects=Projects(identity),
-        answers=lambda waivers: catalog.statuses(identity, waivers),
+        catalog_status=lambda waivers: catalog.statuses(identity, waivers),
         types=catalog.types,
         engine=engine,
         enforcer=policies.PolicyEnforcer(

@@ -57,7 +57,7 @@ class Blocking:
         """Return what blocks a resource of a deletion."""
         return [blocking(each, d, self._may_read) for each in blocked_by]
 
-    def added(self, d: Deletion, view: dict[str, Any]) -> dict[str, Any]:
+    def with_blocking_resources(self, d: Deletion, view: dict[str, Any]) -> dict[str, Any]:
         """Return the view of a deletion or a plan whose blockers have ``blocked_by``."""
         blockers: list[dict[str, Any]] = view["blockers"]
         places = [(b["region"], b["service"], b["type"], b["reason"]) for b in blockers if b["reason"] in _NAMING]

@@ -46,7 +46,9 @@ class ApiContext:
 
     store: Store
     projects: Projects
-    answers: Callable[[Iterable[Waiver]], Iterable[CatalogEntryStatus]]  #: returns the status of each catalog entry
+    catalog_status: Callable[
+        [Iterable[Waiver]], Iterable[CatalogEntryStatus]
+    ]  #: returns the status of each catalog entry
     types: Mapping[str, tuple[str, ...]]  #: the resource types of each service that has a plugin
     engine: EngineCaster
     enforcer: PolicyEnforcer

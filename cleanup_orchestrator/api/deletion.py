@@ -225,7 +225,7 @@ def shown(context: ApiContext, req: webob.Request, d: DeletionView, steps: Seque
         changes = context.store.changes(d.id) if d.has_changes else ()
         grants = [each for each in changes if each.type == drain.GRANT_REMOVED]
     view = views.deletion(d, steps, context.rules, href(req, d.id), enforcer.readable(req.context), grants)
-    return {"deletion": Blocking(context, req.context).added(d, view)}
+    return {"deletion": Blocking(context, req.context).with_blocking_resources(d, view)}
 
 
 def places(context: ApiContext, deletion_id: str) -> Iterator[messages.Place]:

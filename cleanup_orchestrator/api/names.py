@@ -58,7 +58,7 @@ def _of_plugins(context: ApiContext) -> Iterator[Place]:
 
 
 def _of_catalog(context: ApiContext) -> Iterator[Place]:
-    return ((answer.region, answer.service_type, "") for answer in context.answers(()))
+    return ((entry.region, entry.service_type, "") for entry in context.catalog_status(()))
 
 
 def _names(known: Iterable[Place], service: str | None) -> dict[str, set[str]]:

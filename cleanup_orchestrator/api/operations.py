@@ -16,7 +16,6 @@ from typing import Any
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator.api import errors, policies, responses
 from cleanup_orchestrator.api.brake import Brakes
-from cleanup_orchestrator.api.coverage import Services
 from cleanup_orchestrator.api.deletion import SingleDeletion
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
@@ -27,6 +26,7 @@ from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
 from cleanup_orchestrator.api.responses import Response
 from cleanup_orchestrator.api.searches import Searches
+from cleanup_orchestrator.api.services import Services
 from cleanup_orchestrator.api.waivers import Waivers
 from cleanup_orchestrator.shapes import bodies, queries
 from cleanup_orchestrator.shapes.base import Input

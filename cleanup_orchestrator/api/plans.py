@@ -48,7 +48,7 @@ class Plans:
         d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
         shown = plan_views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
-        return {"plan": Blocking(self._context, req.context).added(d, shown)}
+        return {"plan": Blocking(self._context, req.context).with_blocking_resources(d, shown)}
 
     @pecan.expose("json")
     def resources(self, req: webob.Request, resp: webob.Response, plan_id: str, query: Query) -> dict[str, Any]:

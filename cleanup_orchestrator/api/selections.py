@@ -39,7 +39,7 @@ def _check(context: ApiContext, selection: Selection) -> None:
     """Refuse services and types that this cloud does not have, as far as plugins and catalog tell."""
     wanted = {*selection.services, *(name.rpartition(".")[0] for name in selection.types)}
     if unknown := wanted - context.types.keys():
-        known = {answer.service_type for answer in context.answers(())}
+        known = {entry.service_type for entry in context.catalog_status(())}
         if lost := sorted(unknown - known):
             raise _unknown("service", lost[0], {*context.types, *known})
     for name in selection.types:

@@ -290,19 +290,19 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
 _HOLDS: Mapping[str, type[Shape]] = {"lien": shapes.Lien, "waiver": shapes.Waiver}
 
 
-def service(answer: Any, readable: Collection[str], everywhere: bool) -> dict[str, Any]:
+def service(entry: Any, readable: Collection[str], everywhere: bool) -> dict[str, Any]:
     """Return a catalog entry with its plugin (``catalog.CatalogEntryStatus``).
 
     :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     :param everywhere: whether the requester may see where services are asked, and not only those of a domain
     """
-    spoken = answer.protocol
-    why = f": {answer.waiver.reason}" if answer.waiver and "waiver" in readable else ""
+    spoken = entry.protocol
+    why = f": {entry.waiver.reason}" if entry.waiver and "waiver" in readable else ""
     return render(
         shapes.Service,
-        answer,
-        message=answer.message + why,
-        waiver_id=answer.waiver.id if answer.waiver else None,
+        entry,
+        message=entry.message + why,
+        waiver_id=entry.waiver.id if entry.waiver else None,
         protocol_url=spoken.url if spoken and everywhere else "",
         protocol_read_at=spoken.read_at if spoken else None,
     )

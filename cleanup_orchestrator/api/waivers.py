@@ -96,7 +96,7 @@ class Waivers(Expiring[Waiver]):
 
         :raises ApiError: 400 not_in_catalog
         """
-        entries = {(entry.region, entry.service_type) for entry in self._context.answers(())}
+        entries = {(entry.region, entry.service_type) for entry in self._context.catalog_status(())}
         if any(waiver.covers(service, region) for region, service in entries):
             return
         entries |= self._context.store.live_places()

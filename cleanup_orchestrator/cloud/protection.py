@@ -1,4 +1,4 @@
-"""Options that put deletions on hold: maintenance windows and plugin liens."""
+"""Options that put deletions on hold: delete windows and plugin liens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from oslo_config import cfg, types
 
+from cleanup_orchestrator.core.delete_windows import Windows, window
 from cleanup_orchestrator.core.guard import HoldOptions
-from cleanup_orchestrator.core.maintenance_windows import Windows, window
 
 
 class _Window(types.String):  # type: ignore[misc] # oslo.config has no type information
-    """The option type of one maintenance window."""
+    """The option type of one delete window."""
 
     def __call__(self, value: Any) -> str:
         text = str(super().__call__(value))

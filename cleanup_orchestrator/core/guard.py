@@ -16,9 +16,9 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
+from cleanup_orchestrator.core.delete_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.deletion import Deletion, DeletionView, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE

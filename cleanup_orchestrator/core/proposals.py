@@ -208,7 +208,7 @@ def _try_now(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | 
     This asks for nothing that the deletion would not do later, so that the user may still approve it. It is no
     progress: otherwise one retry after the other would keep it from being stalled, and force from being used.
     """
-    if transitions.hurried_lately(d, now):
+    if transitions.retried_lately(d, now):
         return None
     text = f"retried by {proposal.by}: everything that waits for its next try is tried at once"
     after = dataclasses.replace(d, retry_now_at=now, updated_at=now, wake_at=now)

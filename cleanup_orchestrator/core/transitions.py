@@ -74,7 +74,7 @@ RESTING = frozenset(Status) - LIVE - FINAL
 
 
 #: The shortest time between two retries of a live deletion that both end its waiting times.
-HURRY_INTERVAL = datetime.timedelta(seconds=10)
+RETRY_NOW_INTERVAL = datetime.timedelta(seconds=10)
 
 
 class IllegalMove(Exception):
@@ -105,13 +105,13 @@ def retries_in_place(deletion: Deletion) -> bool:
     return deletion.status in LIVE and deletion.status is not S.CANCELLING
 
 
-def hurried_lately(deletion: Deletion, now: datetime.datetime) -> bool:
+def retried_lately(deletion: Deletion, now: datetime.datetime) -> bool:
     """Whether the waiting times ended so lately that a retry of a live deletion has no effect.
 
     Each such retry writes to the journal and has services called again, so that their number has to have a limit.
     """
     at = deletion.retry_now_at
-    return at is not None and at <= now < at + HURRY_INTERVAL
+    return at is not None and at <= now < at + RETRY_NOW_INTERVAL
 
 
 def forcible(deletion: Deletion) -> bool:

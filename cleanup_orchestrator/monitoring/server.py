@@ -98,7 +98,7 @@ class StoreCollector:
             one("deletions_blocked", "Live deletions that need an action of a person.", figures.blocked),
             one(
                 "deletions_held",
-                "Live deletions that a lien, the brake or a maintenance window holds.",
+                "Live deletions that a lien, the brake or a delete window holds.",
                 figures.on_hold,
             ),
             one("liens", "Liens in force.", figures.liens),

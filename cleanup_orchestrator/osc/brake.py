@@ -38,7 +38,7 @@ class SetBrake(common.ShowOne):
 class UnsetBrake(common.Cleanup, command.Command):
     """Lift the brake."""
 
-    _description = "Lift the brake: deletions continue, unless a lien or a maintenance window holds them."
+    _description = "Lift the brake: deletions continue, unless a lien or a delete window holds them."
     _epilog = """
     Examples:
 

@@ -104,7 +104,7 @@ def may_write(
 ) -> datetime.datetime | None:
     """Return the time if the worker that claimed a step may write now, else ``None``; see :func:`withheld`.
 
-    :param undoing: the write gives back what a drain took: liens, the brake and maintenance windows do not apply
+    :param undoing: the write gives back what a drain took: liens, the brake and delete windows do not apply
     """
     causes, now = _causes(c, step, options, undoing=undoing)
     return None if causes else now

@@ -26,7 +26,7 @@ class Figures:
     steps: Mapping[str, int]  #: of live deletions, by state: ``dispatched``, ``running``
     unclaimed: float  #: seconds for which the oldest dispatched step has waited for a worker
     overdue: float  #: seconds since the most overdue deletion should have been decided on
-    on_hold: int = 0  #: live deletions that a lien, the brake or a maintenance window holds
+    on_hold: int = 0  #: live deletions that a lien, the brake or a delete window holds
     liens: int = 0  #: in force
     brake: bool = False  #: whether it is on
     blocked: int = 0  #: live deletions that need an action of a person

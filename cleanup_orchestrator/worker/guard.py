@@ -83,7 +83,7 @@ class WriteGuard:
         """Return if the write call may be made.
 
         :raises Stopped: the task has to stop: it was given up, its worker ends, or it no longer holds the step
-        :raises OnHold: a lien, the brake or the maintenance windows hold the deletion
+        :raises OnHold: a lien, the brake or the delete windows hold the deletion
         :raises WriteRefused: the deletion never makes such a write
         :raises ProjectProtected: the project is on the never-delete list
         :raises ProjectKnown: Keystone knows the project of an adopted orphan

@@ -64,14 +64,14 @@ MUTATIONS = (
     ),
     Mutation(
         "A reader of a domain sees the waivers of any project",
-        f"{API}coverage.py",
+        f"{API}services.py",
         "        if project_id and not self._may_see(req.context, project_id):\n",
         "        if False:\n",
         of("waivers"),
     ),
     Mutation(
         "Whether a project exists is told to everyone",
-        f"{API}coverage.py",
+        f"{API}services.py",
         "        except ProjectNotFound:\n            return False\n",
         "        except ProjectNotFound:\n            return True\n",
         of("waivers"),

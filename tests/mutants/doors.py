@@ -289,7 +289,7 @@ MUTATIONS = (
     Mutation(
         "Each retry of a deletion under way has services called again",
         PROPOSALS,
-        "if transitions.hurried_lately(d, now):",
+        "if transitions.retried_lately(d, now):",
         "if False:",
         tests("core/proposals functional/test_api/test_deletion_actions"),
     ),

@@ -13,7 +13,7 @@ FORCE = "cleanup_orchestrator/core/force.py"
 APPROVAL = "cleanup_orchestrator/core/approvals.py"
 PLANS = "cleanup_orchestrator/core/plans.py"
 RAISED = "cleanup_orchestrator/core/plugin_liens.py"
-WINDOWS = "cleanup_orchestrator/core/maintenance_windows.py"
+WINDOWS = "cleanup_orchestrator/core/delete_windows.py"
 BACKOFF = "cleanup_orchestrator/core/backoff.py"
 
 MUTATIONS = (
@@ -490,14 +490,14 @@ MUTATIONS = (
         WINDOWS,
         "today = weekday in self.days and self.begin <= minute < self.end",
         "today = weekday in self.days and self.begin <= minute <= self.end",
-        tests("core/maintenance_windows"),
+        tests("core/delete_windows"),
     ),
     Mutation(
         "Hours that go over midnight belong to the wrong day",
         WINDOWS,
         "((weekday - 1) % 7 in self.days and minute + _DAY < self.end)",
         "(weekday in self.days and minute + _DAY < self.end)",
-        tests("core/maintenance_windows"),
+        tests("core/delete_windows"),
     ),
     Mutation(
         "The wait between two tries grows without a bound",

@@ -86,7 +86,9 @@ class Users:
         self._wiring = ApiContext(
             store=world.store,
             projects=Projects(clouds.identity(clouds.admin_session())),
-            answers=lambda _waivers: [types.SimpleNamespace(service_type=s) for _, s in world.cloud.keystone.catalog],
+            catalog_status=lambda _waivers: [
+                types.SimpleNamespace(service_type=s) for _, s in world.cloud.keystone.catalog
+            ],
             types={service: TYPES[service] for service in world.plan.services},
             engine=world.bus,
             enforcer=_enforcer(),

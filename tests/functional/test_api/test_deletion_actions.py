@@ -70,7 +70,7 @@ def test_many_retries_of_a_deletion_under_way_have_the_effect_of_one(any_site):
     assert [event.type for event in journal(any_site, made["id"])] == ["deletion.accepted", "deletion.retried_now"]
     assert any_site.bus.casts == [made["id"]]
     before = any_site.store.get(made["id"])
-    earlier = before.retry_now_at - transitions.HURRY_INTERVAL
+    earlier = before.retry_now_at - transitions.RETRY_NOW_INTERVAL
     before = save(any_site.store, before, dataclasses.replace(before, retry_now_at=earlier))
     assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
     assert any_site.store.get(made["id"]).retry_now_at > before.retry_now_at

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator.core import guard as core_guard
+from cleanup_orchestrator.core.delete_windows import Windows
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import guard, queries, records, tables

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
+from cleanup_orchestrator.core.delete_windows import Windows
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import StepKind
 from cleanup_orchestrator.store import NotFound, Page
 from tests.support.stores import claimed, create, save

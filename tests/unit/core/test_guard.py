@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core import guard, results
 from cleanup_orchestrator.core.blockers import blockers
+from cleanup_orchestrator.core.delete_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import HoldOptions, destructive
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState, Token

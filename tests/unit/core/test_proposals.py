@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.deletion import RoundPurpose as Purpose
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, OverruleUses, Refused, Requester, Retry, Stop
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
-from cleanup_orchestrator.core.transitions import HURRY_INTERVAL
+from cleanup_orchestrator.core.transitions import RETRY_NOW_INTERVAL
 from tests.support.cases import each_case
 from tests.unit.world import T0, deletion, sweep_step
 
@@ -224,7 +224,7 @@ def test_a_retry_of_a_live_deletion_is_no_progress():
     assert (event.type, event.data) == ("deletion.retried_now", {})
 
 
-@each_case("ago,changes", [(HURRY_INTERVAL / 2, False), (HURRY_INTERVAL, True), (-HURRY_INTERVAL, True)])
+@each_case("ago,changes", [(RETRY_NOW_INTERVAL / 2, False), (RETRY_NOW_INTERVAL, True), (-RETRY_NOW_INTERVAL, True)])
 def test_many_retries_have_the_effect_of_one(ago, changes):
     assert bool(answered(retry(), retry_now_at=NOW - ago)) is changes
 

@@ -15,8 +15,8 @@ from cleanup_orchestrator.core.transitions import (
     By,
     IllegalMove,
     cancellable,
-    hurried_lately,
     move,
+    retried_lately,
     retries_in_place,
     retryable,
 )
@@ -104,7 +104,7 @@ def test_a_resting_or_live_deletion_can_be_retried(status):
 )
 def test_a_retry_of_a_live_deletion_has_an_effect_ten_seconds_after_the_last_one(seconds, lately):
     at = None if seconds is None else T0 - datetime.timedelta(seconds=seconds)
-    assert hurried_lately(deletion(retry_now_at=at), T0) is lately
+    assert retried_lately(deletion(retry_now_at=at), T0) is lately
 
 
 def test_a_retry_forgets_what_the_last_attempt_proved():

@@ -238,7 +238,7 @@ def test_no_file_is_over_500_lines():
 #: Modules without a test file of their name, or their package, and the test file that tests them.
 TESTED_BY = {
     "api.brake": "functional/test_api/test_liens.py",
-    "api.coverage": "functional/test_api/test_waivers.py",
+    "api.services": "functional/test_api/test_waivers.py",
     "api.deletion": "functional/test_api/test_deletions.py",
     "api.expiring": "functional/test_hold_texts.py",
     "api.plan_views": "functional/test_api/test_plans.py",

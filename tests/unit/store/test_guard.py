@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
+from cleanup_orchestrator.core.delete_windows import Windows
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import By, move
 from tests.support.stores import dispatched, save
@@ -138,7 +138,7 @@ def test_liens_of_others_and_those_that_have_expired_hold_nothing(store):
     assert store.withheld(step)
 
 
-def test_outside_the_maintenance_window_only_read_steps_run(store):
+def test_outside_the_delete_window_only_read_steps_run(store):
     record, step = draining(store)
     assert store.withheld(step, CLOSED)
     assert not store.withheld(claimed(store, record, StepKind.ACCESS), CLOSED)

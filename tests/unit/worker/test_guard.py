@@ -10,11 +10,11 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core.delete_windows import Windows
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import Cause, HoldInputs, HoldName, HoldOptions, causes
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
-from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.step import SCANS, Step, StepKind, StepState
 from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING

@@ -38,8 +38,8 @@ class Services:
         waivers = self._context.store.waivers_in_force(project_id)
         readable = self._context.enforcer.readable(req.context)
         everywhere = self._context.enforcer.may(req.context, policies.SERVICES)
-        answers = self._context.answers(waivers)
-        return {"services": [views.service(answer, readable, everywhere) for answer in answers]}
+        entries = self._context.catalog_status(waivers)
+        return {"services": [views.service(entry, readable, everywhere) for entry in entries]}
 
     def _may_see(self, requester: RequestContext, project_id: str) -> bool:
         """Return whether the requester may see the waivers of a project.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 
 from cleanup_orchestrator.cloud import protection
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, DAYS, Windows
+from cleanup_orchestrator.core.delete_windows import ALWAYS, DAYS, Windows
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
