@@ -17,7 +17,7 @@ from cleanup_orchestrator import shapes
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import deletion, names, schemas, views
 from cleanup_orchestrator.api.context import ApiContext, Body, Query, tell_engine
-from cleanup_orchestrator.api.deletion import requester
+from cleanup_orchestrator.api.deletion import requester, under_way
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
@@ -246,8 +246,7 @@ def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
     alike = (existing.origin, existing.dry_run) == (wanted.origin, wanted.dry_run)
     if alike and existing.status is not Status.CANCELLING:
         return existing
-    text = f"deletion {existing.id} of project {existing.project_id} is under way: follow it, or cancel it first"
-    raise ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+    raise under_way(existing)
 
 
 def _wants_csv(req: webob.Request) -> bool:

@@ -198,6 +198,16 @@ def test_an_adoption_is_an_ordinary_deletion_with_the_origin_adopted(any_site):
     assert (other.status, other.error["code"], other.error["deletion_id"]) == (409, "deletion_under_way", real)
 
 
+def test_an_adoption_during_a_cancel_says_to_wait(site):
+    """The answer must not say "cancel it first" of a deletion that is being cancelled."""
+    scan = orphaned.found(site.store)
+    made = adopt(site, scan).json["deletion"]["id"]
+    assert site.call("POST", f"/v1/deletions/{made}/cancel").status == 202
+    refused = adopt(site, scan)
+    assert (refused.status, refused.error["code"], refused.error["deletion_id"]) == (409, "deletion_under_way", made)
+    assert "is being cancelled: repeat the request when that has ended" in refused.error["detail"]
+
+
 def test_what_keystone_knows_is_not_adopted(site, keystone):
     scan = orphaned.found(site.store, (orphaned.port("p1", "p1"),))
     answer = adopt(site, scan, "p1")
