@@ -6,6 +6,8 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from cleanup_orchestrator.sdk import success
+
 _STATUSES = {
     "accepted": _("Accepted"),
     "draining": _("Draining"),
@@ -23,9 +25,7 @@ _STATUSES = {
 }
 
 _CLASSES = {
-    "deleted": "good",
-    "emptied": "good",
-    "planned": "good",
+    **dict.fromkeys(success.STATUSES, "good"),
     "leftovers": "warn",
     "cancelled": "plain",
     "failed": "bad",

@@ -15,12 +15,12 @@ import prettytable
 from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.screen import Screen
-from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line
+from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line, success
 from cleanup_orchestrator.sdk.proxy import GIVE_UP
 
 #: Seconds between two polls: POLL_FAST after a change, growing to POLL_SLOW without one.
@@ -55,8 +55,7 @@ def ended(deletion: Mapping[str, Any]) -> bool:
 
 def deleted(deletion: Mapping[str, Any]) -> bool:
     """Return whether a deletion ended as requested."""
-    wanted = Status.EMPTIED if deletion.get("mode") == Mode.EMPTY else Status.DELETED
-    return deletion.get("status") == (Status.PLANNED if deletion.get("dry_run") else wanted)
+    return deletion.get("status") == success.status(deletion)
 
 
 def cancelled(deletion: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from openstack import exceptions as sdk_exceptions
 from openstack import proxy, resource, service_description, utils
 
-from cleanup_orchestrator.sdk import errors
+from cleanup_orchestrator.sdk import errors, success
 from cleanup_orchestrator.sdk.base import CleanupResource
 from cleanup_orchestrator.sdk.deletions import Deletion
 from cleanup_orchestrator.sdk.holds import Brake, Lien, Service, Waiver
@@ -177,7 +177,7 @@ class Proxy(proxy.Proxy):
             silent_since = None
             if callback:
                 callback(found)
-            if found.status in (wanted or {_success(found)}):
+            if found.status in (wanted or {success.status(found)}):
                 return found
             if found.finished_at:
                 raise sdk_exceptions.ResourceFailure(
@@ -453,13 +453,6 @@ def _next_query(body: Mapping[str, Any]) -> str:
     links = body.get("links") or []
     following = next((link.get("href") for link in links if link.get("rel") == "next"), None)
     return urllib.parse.urlsplit(following or "").query
-
-
-def _success(deletion: Deletion) -> str:
-    """Return the status of a deletion that ended as requested."""
-    if deletion.dry_run:
-        return "planned"
-    return "emptied" if deletion.mode == "empty" else "deleted"
 
 
 def _id(value: Any) -> Any:

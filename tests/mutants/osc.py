@@ -239,8 +239,8 @@ MUTATIONS = (
     Mutation(
         "A wait counts a cascade that was emptied as deleted",
         f"{OSC}wait.py",
-        'wanted = Status.EMPTIED if deletion.get("mode") == Mode.EMPTY else Status.DELETED',
-        'wanted = deletion.get("status")',
+        'return deletion.get("status") == success.status(deletion)',
+        'return deletion.get("status") in success.STATUSES',
         of("wait"),
     ),
     Mutation(
@@ -316,8 +316,8 @@ MUTATIONS = (
     ),
     Mutation(
         "A wait for a dry run waits until the project is deleted",
-        f"{SDK}proxy.py",
-        '    if deletion.dry_run:\n        return "planned"\n',
+        f"{SDK}success.py",
+        '    if deletion.get("dry_run"):\n        return PLANNED\n',
         "",
         of("sdk"),
     ),
