@@ -4,6 +4,10 @@ The shape is ``{"errors": [{"status", "code", "title", "detail", "request_id", "
 :class:`ApiError`. :class:`Shaper` answers it, and gives the errors of the token check, the size limit, pecan and the
 exceptions of defects the same shape. No traceback and no SQL leaves the process. ``CODES`` explains every code: the
 API reference, the OpenAPI document and the help links use it.
+
+``detail`` is in the words of this API. A user interface says an error in its own words: by its ``problem``, or by its
+code if ``SAID_BY_CODE`` has it, or else by its ``field`` and ``expected``. The ``detail`` of any other error names
+neither a call nor a field, so that each user interface can show it.
 """
 
 from __future__ import annotations
@@ -152,6 +156,42 @@ CODES: dict[str, tuple[int, str]] = {
     ),
     "keystone_unavailable": (503, "Keystone does not answer, or its answer is not clear. Repeat the request."),
     "store_unavailable": (503, "The database does not answer. Repeat the request."),
+}
+
+#: Codes whose ``detail`` always names a call or a field of this API.
+SAID_BY_CODE = frozenset(
+    {
+        "deletion_not_found",
+        "lien_not_found",
+        "no_deletion_under_way",
+        "orphan_project_not_found",
+        "orphan_scan_not_found",
+        "project_has_children",
+        "waiver_not_found",
+    }
+)
+#: Every ``problem`` of an error, with its meaning: what exactly is wrong, if ``detail`` says that with the names of
+#: calls or fields of this API.
+PROBLEMS: dict[str, str] = {
+    "unknown_field": "This release of the API does not know ``field``. ``detail`` names the known ones.",
+    "unknown_name": "The cloud has no region, service or resource type of the name, and none with a similar name.",
+    "other_service": "``type`` names another service than ``service``.",
+    "service_not_in_catalog": "No entry has the service. ``known`` has those that the catalog has.",
+    "region_not_in_catalog": "No entry has the region. ``known`` has those that the catalog has.",
+    "service_not_in_region": "The region does not have the service. ``known`` has the regions that have it.",
+    "kept_not_recorded": "Only a dry run records which resources it keeps.",
+    "empty_without_subtree": "A request in mode ``empty`` covers one project.",
+    "selection_without_empty": "Only a request in mode ``empty`` can select resources.",
+    "hash_without_plan": "``plan_hash`` needs ``plan_id``.",
+    "plan_without_deletes": "Only a request in mode ``cascade`` or ``empty`` that is no dry run can have a plan.",
+    "plan_of_one_project": "A plan covers one project.",
+    "plan_with_selection": "The plan has the selection.",
+    "types_with_although_used": "A request with ``although_used`` abandons nothing.",
+    "empty_keeps_project": "The deletion keeps the project, with what cannot be deleted.",
+    "dry_run_deletes_nothing": "The deletion is a dry run.",
+    "report_deletes_nothing": "The deletion is a report.",
+    "force_refused": "A service refuses its forced delete or does not answer. ``refusals`` says why.",
+    "removable_liens": "The caller may read ``liens``: their reasons say whom to ask.",
 }
 
 

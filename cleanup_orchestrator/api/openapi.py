@@ -64,7 +64,7 @@ def _document() -> Schema:
             "version": microversions.MAX,
             "summary": "Safe, asynchronous, observable deletion of OpenStack projects",
             "description": f"cleanup-orchestrator {_release()}. Microversions: {microversions.MIN} to "
-            f"{microversions.MAX}. ``x-errors`` explains the codes of the errors.",
+            f"{microversions.MAX}. ``x-errors`` explains the codes of the errors, and ``x-problems`` their problems.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -84,6 +84,7 @@ def _document() -> Schema:
         "security": [{"token": []}],
         "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
         "x-errors": {code: {"status": status, "meaning": about} for code, (status, about) in errors.CODES.items()},
+        "x-problems": errors.PROBLEMS,
     }
 
 

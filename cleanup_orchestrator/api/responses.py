@@ -104,6 +104,19 @@ class Error(Shape):
     plan_id: str = uuid("ID of the plan.", optional=True)
     orphan_scan_id: str = uuid("ID of the orphan scan.", optional=True)
     point_of_no_return_at: str | None = time("When deletes began or can begin.", optional=True)
+    expected: str = field(
+        "What ``detail`` says of ``field``, after its name. Absent: see ``problem``.",
+        optional=True,
+    )
+    problem: str = word(
+        errors.PROBLEMS,
+        "What exactly is wrong, if ``detail`` names calls or fields of this API.",
+        optional=True,
+    )
+    known: list[str] = field("With ``not_in_catalog``: names of services or regions.", optional=True)
+    refusals: list[str] = field(
+        "With ``force_refused``: why each service refuses its forced delete.", optional=True
+    )
     field: str = field("Name of the field or the parameter that is wrong.", optional=True)
 
 

@@ -207,6 +207,9 @@ def page() -> str:
             f".. _{errors.anchor(name)}:\n",
             f"``{name}`` ({status} {http.HTTPStatus(status).phrase})\n   {about}\n",
         ]
+    parts += [".. _problems:\n", heading("Problems of errors", "-")]
+    parts += ["What the ``problem`` of an :ref:`error <schema-error>` means. Only some errors have one.\n"]
+    parts += [f"``{name}``\n   {about}\n" for name, about in errors.PROBLEMS.items()]
     return "\n".join(parts)
 
 
