@@ -185,7 +185,7 @@ class SingleDeletion(DeletionHandlers):
         reasons = [{Reason(filters.pop("reason"))}] if "reason" in filters else []
         if reasons == [{Reason.KEPT}] and not d.dry_run:
             text = "only a dry run records which resources it keeps; 'counts' of the deletion has their number"
-            raise ApiError(400, "invalid_query", text, field="reason")
+            raise ApiError(400, "invalid_query", text, field="reason", problem="kept_not_recorded")
         filters = names.resolved(filters)
         steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
         found = self._context.store.leftovers(deletion_id, paging.more, paging.row, *reasons, **filters)
@@ -296,9 +296,11 @@ def limit_reached(many: storage.TooManyDeletions) -> ApiError:
 def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:
     named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:NAMED])
     more = f"; and {len(liens) - NAMED} more" if len(liens) > NAMED else ""
+    facts: dict[str, Any] = {"liens": [views.lien(lien, readable) for lien in liens]}
     if "lien" in readable:
+        facts["problem"] = "removable_liens"
         text = f"protected by {named}{more}. Ask the origin of the lien to have it removed: DELETE /v1/liens/{{id}}"
     else:
         who = ", ".join(sorted({one.origin for one in liens[:NAMED]}))
         text = f"protected by {named}{more}. Only an admin can read the reason and remove it: ask {who}, or an admin"
-    return ApiError(409, "project_has_liens", text, liens=[views.lien(lien, readable) for lien in liens])
+    return ApiError(409, "project_has_liens", text, **facts)

@@ -309,7 +309,7 @@ class Deletions(DeletionHandlers):
                 return
         except storage.NotFound:
             pass
-        raise ApiError(400, "invalid_query", "'marker' is not the id of a deletion that you can see", field="marker")
+        raise schemas.invalid_field("marker", "is not the id of a deletion that you can see", "invalid_query")
 
 
 def _has_children(children: Sequence[str]) -> ApiError:
@@ -348,16 +348,21 @@ def _check_fields(body: Body, mode: Mode) -> None:
     :raises ApiError: 400 invalid_body
     """
     if mode is Mode.EMPTY and body.get("include_subtree"):
-        raise schemas.invalid_field("include_subtree", "needs another mode: mode empty covers one project")
+        text = "needs another mode: mode empty covers one project"
+        raise schemas.invalid_field("include_subtree", text, problem="empty_without_subtree")
     if mode is not Mode.EMPTY and "selection" in body:
-        raise schemas.invalid_field("selection", "needs mode empty: the other modes remove the project")
+        text = "needs mode empty: the other modes remove the project"
+        raise schemas.invalid_field("selection", text, problem="selection_without_empty")
     if "plan_id" not in body:
         if "plan_hash" in body:
-            raise schemas.invalid_field("plan_hash", "needs 'plan_id'")
+            raise schemas.invalid_field("plan_hash", "needs 'plan_id'", problem="hash_without_plan")
         return
     if mode not in DELETING_MODES or body.get("dry_run"):
-        raise schemas.invalid_field("plan_id", "needs mode cascade or empty, and no dry run")
+        text = "needs mode cascade or empty, and no dry run"
+        raise schemas.invalid_field("plan_id", text, problem="plan_without_deletes")
     if body.get("include_subtree"):
-        raise schemas.invalid_field("plan_id", "cannot be combined with include_subtree: a plan covers one project")
+        text = "cannot be combined with include_subtree: a plan covers one project"
+        raise schemas.invalid_field("plan_id", text, problem="plan_of_one_project")
     if "selection" in body:
-        raise schemas.invalid_field("selection", "cannot be combined with plan_id: the plan has the selection")
+        text = "cannot be combined with plan_id: the plan has the selection"
+        raise schemas.invalid_field("selection", text, problem="plan_with_selection")

@@ -69,8 +69,7 @@ class Expiring(abc.ABC, Generic[T]):
         try:
             found, now = self._page(paging.page, None if state == queries.ANY else state == queries.IN_FORCE, filters)
         except storage.NotFound:
-            text = f"'marker' is not the id of a {self.noun}"
-            raise ApiError(400, "invalid_query", text, field="marker") from None
+            raise schemas.invalid_field("marker", f"is not the id of a {self.noun}", "invalid_query") from None
         shown, links = paging.cut(req, found, lambda row: row.id)
         readable = self._context.enforcer.readable(req.context)  # another rule than that of the list
         return {f"{self.noun}s": [self._shown(req, row, now, readable) for row in shown], **links}

@@ -52,7 +52,8 @@ class Forcing(DeletionHandlers):
         by = requester(enforcer, context, d)
         if used := body.get("although_used"):
             if wanted is not None:
-                raise schemas.invalid_field("types", "cannot be given with 'although_used', which abandons nothing")
+                text = "cannot be given with 'although_used', which abandons nothing"
+                raise schemas.invalid_field("types", text, problem="types_with_although_used")
             if not enforcer.may(context, policies.FORCE):
                 text = "only an admin of the whole cloud may have deleted what other projects use"
                 raise ApiError(403, "forbidden", text)
@@ -128,5 +129,5 @@ class Forcing(DeletionHandlers):
         types = tuple(sorted(answer if wanted is None else set(wanted)))
         if refused := [answer[name] for name in types if answer[name]]:
             text = f"{'; '.join(refused)}. Nothing was changed. To keep these, name only the others in 'types'"
-            raise ApiError(503, "force_unavailable", text)
+            raise ApiError(503, "force_unavailable", text, problem="force_refused", refusals=refused)
         return types

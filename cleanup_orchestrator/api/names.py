@@ -8,6 +8,7 @@ from typing import Any
 
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.schemas import invalid_field
 from cleanup_orchestrator.cloud.catalog import by_any_name
 from cleanup_orchestrator.core.messages import Place
 
@@ -26,7 +27,8 @@ def resolved(filters: Mapping[str, Any]) -> dict[str, Any]:
     service, _dot, type_ = found.get("type", "").rpartition(".")
     if service and type_:
         if found.setdefault("service", by_any_name(service)) != by_any_name(service):
-            raise ApiError(400, "invalid_query", "'type' names another service than 'service'", field="type")
+            text = "names another service than 'service'"
+            raise invalid_field("type", text, "invalid_query", problem="other_service")
         found["type"] = type_
     return found
 
@@ -75,15 +77,17 @@ def _names(known: Iterable[Place], service: str | None) -> dict[str, set[str]]:
 def _unknown(name: str, wanted: Mapping[str, str], names: Collection[str]) -> ApiError:
     """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
     what = {"region": "region", "service": "service", "type": "resource type"}[name]
-    text = f"'{name}' names no {what} of {'that service' if name == 'type' and 'service' in wanted else 'this cloud'}"
-    text += f"; {hint(wanted[name], names)}"
-    return ApiError(400, "invalid_query", text, field=name)
+    text = f"names no {what} of {'that service' if name == 'type' and 'service' in wanted else 'this cloud'}"
+    return unknown(name, text, wanted[name], names, "invalid_query")
 
 
-def hint(name: str, known: Collection[str]) -> str:
-    """Return which known names are similar to a wrong one, or where the names are listed.
+def unknown(field: str, expected: str, name: str, known: Collection[str], code: str = "invalid_body") -> ApiError:
+    """Return the error for a name that nothing has: it has similar names, or says where the names are listed.
 
     It does not repeat the name, which can be long or secret.
+
+    :param expected: follows the name of the field in the text
     """
-    similar = difflib.get_close_matches(name, sorted({*known} - {""}), 3)
-    return f"did you mean {' or '.join(similar)}?" if similar else "GET /v1/services lists them"
+    if similar := difflib.get_close_matches(name, sorted({*known} - {""}), 3):
+        return invalid_field(field, f"{expected}; did you mean {' or '.join(similar)}?", code)
+    return invalid_field(field, f"{expected}; GET /v1/services lists them", code, problem="unknown_name")

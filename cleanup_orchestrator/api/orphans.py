@@ -72,8 +72,7 @@ class OrphanScans:
         try:
             found = self._context.store.orphan_scans(paging.page, **filters)
         except storage.NotFound:
-            text = "'marker' is not the id of an orphan scan"
-            raise ApiError(400, "invalid_query", text, field="marker") from None
+            raise schemas.invalid_field("marker", "is not the id of an orphan scan", "invalid_query") from None
         shown, links = paging.cut(req, found, lambda scan: scan.id)
         return {
             "orphan_scans": [render_listed(shapes.OrphanScan, scan, links=_links(req, scan)) for scan in shown],

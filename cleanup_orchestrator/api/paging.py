@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import webob
 
 from cleanup_orchestrator.api.context import ApiContext
-from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.schemas import invalid_field
 from cleanup_orchestrator.store import Page
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Paging:
         # the direction is ``asc`` by default
         pairs = tuple((key, way or "asc") for key, _, way in (part.partition(":") for part in text.split(",")))
         if len(dict(pairs)) != len(pairs):
-            raise ApiError(400, "invalid_query", "'sort' may name each key only once", field="sort")
+            raise invalid_field("sort", "may name each key only once", "invalid_query")
         return Page(self.more, self.marker, pairs)
 
     def cut(

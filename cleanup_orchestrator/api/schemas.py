@@ -39,13 +39,13 @@ def _refuse(validator: jsonschema.Draft202012Validator, value: Any, code: str) -
         return
     error = errors[0]
     names = [part for part in error.absolute_path if isinstance(part, str)]
-    field, path = names[-1] if names else "", error.json_path
+    field, path, problem = names[-1] if names else "", error.json_path, ""
     match error.validator:
         case "additionalProperties":
             known = error.schema["properties"]
             field = sorted(name for name in error.instance if name not in known)[0][:64]
             path = error.json_path + _path(field).removeprefix("$")
-            expected = f"is unknown; known are: {', '.join(known) or 'none'}"
+            expected, problem = f"is unknown; known are: {', '.join(known) or 'none'}", "unknown_field"
         case "required":
             field = next(name for name in error.validator_value if name not in value)
             path, expected = _path(field), "is required"
@@ -69,17 +69,19 @@ def _refuse(validator: jsonschema.Draft202012Validator, value: Any, code: str) -
             expected = forms.EXPECTED.get(error.schema["pattern"], "contains characters that are not allowed")
     if not field:
         raise ApiError(400, code, "the body must be a JSON object", path=path)
-    raise invalid_field(field, expected, code, path)
+    raise invalid_field(field, expected, code, path, problem)
 
 
-def invalid_field(field: str, expected: str, code: str = "invalid_body", path: str = "") -> ApiError:
+def invalid_field(field: str, expected: str, code: str = "invalid_body", path: str = "", problem: str = "") -> ApiError:
     """Return the error for a field of the body; with ``invalid_query`` for a parameter of the query, without a path.
 
     :param expected: follows the name in the text
     :param path: JSON path of the invalid part of the body; empty: the field
+    :param problem: one of ``errors.PROBLEMS``, if ``expected`` names a call or a field
     """
-    where: dict[str, Any] = {"path": path or _path(field)} if code == "invalid_body" else {}
-    return ApiError(400, code, f"'{field}' {expected}", field=field, **where)
+    more: dict[str, Any] = {"path": path or _path(field)} if code == "invalid_body" else {}
+    more |= {"problem": problem} if problem else {"expected": expected}
+    return ApiError(400, code, f"'{field}' {expected}", field=field, **more)
 
 
 def _path(name: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from cleanup_orchestrator.api import names, schemas
+from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.api.context import ApiContext
-from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.names import unknown
 from cleanup_orchestrator.cloud.catalog import by_any_name
 from cleanup_orchestrator.core.selection import Selection
 
@@ -38,16 +38,12 @@ def _type(name: str) -> str:
 def _check(context: ApiContext, selection: Selection) -> None:
     """Refuse services and types that this cloud does not have, as far as plugins and catalog tell."""
     wanted = {*selection.services, *(name.rpartition(".")[0] for name in selection.types)}
-    if unknown := wanted - context.types.keys():
+    if uncovered := wanted - context.types.keys():
         known = {entry.service_type for entry in context.catalog_status(())}
-        if lost := sorted(unknown - known):
-            raise _unknown("service", lost[0], {*context.types, *known})
+        if lost := sorted(uncovered - known):
+            raise unknown("selection", "names no service of this cloud", lost[0], {*context.types, *known})
     for name in selection.types:
         service, _dot, type_ = name.rpartition(".")
         if service in context.types and type_ not in context.types[service]:
-            raise _unknown("resource type", name, [f"{service}.{one}" for one in context.types[service]])
-
-
-def _unknown(what: str, name: str, known: Collection[str]) -> ApiError:
-    """Return the error that names similar ones."""
-    return schemas.invalid_field("selection", f"names no {what} of this cloud; {names.hint(name, known)}")
+            there = [f"{service}.{one}" for one in context.types[service]]
+            raise unknown("selection", "names no resource type of this cloud", name, there)

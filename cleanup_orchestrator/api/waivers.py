@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pecan
@@ -101,15 +101,18 @@ class Waivers(Expiring[Waiver]):
             return
         entries |= self._context.store.live_places()
         services, regions = {service for _, service in entries}, {region for region, _ in entries} - {""}
-        hint = "; a waiver for what the catalog will have later needs allow_unknown"
         if waiver.service_type not in services:
-            text = f"the catalog has no such service; it has {', '.join(sorted(services))}{hint}"
-            raise ApiError(400, "not_in_catalog", text, field="service_type")
+            raise _not_in_catalog("service_type", "service_not_in_catalog", "has no such service; it has", services)
         if not waiver.region or (waiver.region, waiver.service_type) in entries:
             return
         if waiver.region in regions:
-            has = ", ".join(sorted(region for region, service in entries if service == waiver.service_type))
-            text = f"the catalog does not have the service in this region, only in {has}{hint}"
-        else:
-            text = f"the catalog has no such region; it has {', '.join(sorted(regions))}{hint}"
-        raise ApiError(400, "not_in_catalog", text, field="region")
+            has = {region for region, service in entries if service == waiver.service_type}
+            text = "does not have the service in this region, only in"
+            raise _not_in_catalog("region", "service_not_in_region", text, has)
+        raise _not_in_catalog("region", "region_not_in_catalog", "has no such region; it has", regions)
+
+
+def _not_in_catalog(field: str, problem: str, lacks: str, known: Collection[str]) -> ApiError:
+    names = sorted(known)
+    text = f"the catalog {lacks} {', '.join(names)}; a waiver for what the catalog will have later needs allow_unknown"
+    return ApiError(400, "not_in_catalog", text, field=field, problem=problem, known=names)

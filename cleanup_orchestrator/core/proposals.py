@@ -341,24 +341,31 @@ def check_forcible(d: Deletion | None, seen: Deletion | None = None) -> Deletion
         text += "and force it if it cannot continue"
         raise Refused("no_deletion_under_way", text)
     if not transitions.forcible(d):
-        raise Refused("not_forcible", _why_not_forced(d), deletion_id=d.id, status_now=str(d.status))
+        text, problem = _why_not_forced(d)
+        facts = {"problem": problem} if problem else {}
+        raise Refused("not_forcible", text, deletion_id=d.id, status_now=str(d.status), **facts)
     if seen is not None and (d.id, d.attempt) != (seen.id, seen.attempt):
         text = "the deletion changed during the request: see its leftovers, and force it if it cannot continue"
         raise Refused("conflict", text, deletion_id=d.id)
     return d
 
 
-def _why_not_forced(d: Deletion) -> str:
+def _why_not_forced(d: Deletion) -> tuple[str, str]:
+    """Return the text, and the problem if the text is in the words of the API (``api.errors.PROBLEMS``)."""
     if not d.profile.insists:
         if d.profile.keeps_project and not d.dry_run:
-            return "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
-        text = "a dry run" if d.dry_run else "mode report"
+            text = "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
+            return text, "empty_keeps_project"
+        text, problem = "mode report", "report_deletes_nothing"
+        if d.dry_run:
+            text, problem = "a dry run", "dry_run_deletes_nothing"
         text += " deletes nothing, so there is nothing to force"
-        return f"{text}: cancel the deletion or wait for its end, and request one with mode cascade"
+        return f"{text}: cancel the deletion or wait for its end, and request one with mode cascade", problem
     if not d.profile.requested:
-        return "an adopted deletion cannot be forced: see its blockers, and delete what blocks it by hand"
+        return "an adopted deletion cannot be forced: see its blockers, and delete what blocks it by hand", ""
     if d.status is Status.CANCELLING:
-        return "the deletion is being cancelled: request a new one when that has ended"
+        return "the deletion is being cancelled: request a new one when that has ended", ""
     if d.purpose is RoundPurpose.PROJECT_SETTINGS:
-        return "the project is being removed: nothing is left to force"
-    return f"the deletion deletes nothing yet ({d.status}): see its blockers; force it in status deleting or verifying"
+        return "the project is being removed: nothing is left to force", ""
+    text = f"the deletion deletes nothing yet ({d.status}): see its blockers; force it in status deleting or verifying"
+    return text, ""

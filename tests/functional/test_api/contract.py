@@ -16,7 +16,7 @@ import webob
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from cleanup_orchestrator.api import openapi
+from cleanup_orchestrator.api import errors, openapi
 
 ROOT = "urn:openapi"
 #: Answers to requests that no operation of the document receives, because the path or the method is unknown.
@@ -196,6 +196,17 @@ def check_answer(method, path, status, kind, value, formats=True):
     assert not errors, f"{what}: {errors[:5]} in {json.dumps(value)[:2000]}"
 
 
+#: What only a program that calls the API needs: a call, a field, a parameter.
+REST = re.compile(r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)*'|include_subtree|allow_unknown|needs mode")
+
+
+def check_words(error):
+    """Check that a user interface can say an error in its own words."""
+    assert not REST.search(error.get("expected", "")), error
+    apart = "problem" in error or "expected" in error or error["code"] in errors.SAID_BY_CODE
+    assert apart or not REST.search(error["detail"]), error
+
+
 def check(request, response):
     """Check one answer."""
     what = f"{request.method} {request.path_info}: {response.status_int}"
@@ -217,6 +228,8 @@ def check(request, response):
         return
     value = response.json if response.content_type == "application/json" else response.text
     check_answer(request.method, request.path_info, response.status_int, response.content_type, value)
+    if response.status_int >= 400:
+        check_words(*value["errors"])
 
 
 class Checked:

@@ -56,3 +56,8 @@ def test_every_code_is_explained_once():
     passed_on |= set(REFUSED.items())
     of_server = {(code, status) for status, (code, _) in http_server.ERRORS.items()}
     assert {(code, status) for code, (status, _) in errors.CODES.items()} == raised | foreign | passed_on | of_server
+
+
+def test_every_problem_is_raised():
+    raising = [inspect.getsource(proposals), *(p.read_text() for p in API.glob("*.py") if p.name != "errors.py")]
+    assert errors.PROBLEMS.keys() <= set(re.findall(r'"(\w+)"', "".join(raising)))
