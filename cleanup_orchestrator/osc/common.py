@@ -64,7 +64,7 @@ def explain(exc: BaseException, find: str = "") -> str:
         if isinstance(exc, LoginLost):
             text += "; if you are logged in to the project that is being deleted, log in to another one"
         return text
-    text = words.spoken(str(exc))
+    text = words.spoken(exc)
     if exc.deletion_id:
         return f"{text}. See it with: {SHOW.format(id=exc.deletion_id)}"
     if exc.code:

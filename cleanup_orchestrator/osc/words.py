@@ -1,27 +1,53 @@
-"""Says the errors of the API in the words of the command line: options and commands, no fields and no paths."""
+"""Says the errors of the API in the words of the command line: options and commands, no fields and no calls."""
 
 from __future__ import annotations
 
-import re
+from cleanup_orchestrator.sdk import ApiError
 
 _DELETE = "openstack project delete --async"
 _PURGE = "openstack project purge"
 _COMMAND = "openstack project deletion"
+_LATER = "a waiver for what the catalog will have later needs --not-yet"
 
-#: By call of the API: the command.
-COMMANDS = {
-    "DELETE /v1/liens/{id}": f"{_COMMAND} lien delete",
-    "GET /v1/deletions": f"{_COMMAND} list",
-    "GET /v1/liens": f"{_COMMAND} lien list",
-    "GET /v1/orphan-scans": "openstack project orphan scan list",
-    "GET /v1/orphan-scans/{id}/projects": "openstack project orphan project list",
-    "GET /v1/services": f"{_COMMAND} service list",
-    "GET /v1/waivers": f"{_COMMAND} waiver list",
-    "POST /v1/deletions": f"{_DELETE}",
+#: By problem or code of an error: its text. See ``sdk.ApiError.said``.
+TEXTS = {
+    "deletion_not_found": f"no deletion has this id; '{_COMMAND} list' lists them",
+    "lien_not_found": f"no lien has this id; '{_COMMAND} lien list' lists them",
+    "waiver_not_found": f"no waiver has this id; '{_COMMAND} waiver list' lists them",
+    "orphan_scan_not_found": "no orphan scan has this id; 'openstack project orphan scan list' lists them",
+    "orphan_project_not_found": "this scan found no orphan of the project; "
+    "'openstack project orphan project list' lists the projects",
+    "project_has_children": "there are projects below this one: {children}; delete them first, or use "
+    "--include-subtree",
+    "removable_liens": "protected by {liens}. Ask the origin of the lien to have it removed: "
+    f"'{_COMMAND} lien delete'",
+    "no_deletion_under_way": "no deletion of this project is under way: request one first "
+    f"('{_DELETE} --cascade'), and force it if it cannot continue",
+    "empty_keeps_project": "a purge keeps the project with what cannot be deleted, so there is nothing to force",
+    "dry_run_deletes_nothing": "a dry run deletes nothing, so there is nothing to force: cancel the deletion or wait "
+    "for its end, and request one with --cascade",
+    "report_deletes_nothing": "a deletion without --cascade deletes nothing, so there is nothing to force: cancel the "
+    "deletion or wait for its end, and request one with --cascade",
+    "force_refused": "{refusals}. Nothing was changed. To keep these, name only the others with --type",
+    "types_with_although_used": "--type cannot be given with --although-used, which abandons nothing",
+    "empty_without_subtree": f"--include-subtree cannot be used with '{_PURGE}', which covers one project",
+    "selection_without_empty": f"only '{_PURGE}' can select resources: other deletions remove the project",
+    "plan_without_deletes": f"--plan needs '{_PURGE}' or --cascade, without --dry-run",
+    "hash_without_plan": "--plan-hash needs --plan",
+    "plan_of_one_project": "--plan cannot be combined with --include-subtree: a plan covers one project",
+    "plan_with_selection": "--service, --type, --tag, --created-before and --older-than cannot be combined with "
+    "--plan: the plan has the selection",
+    "kept_not_recorded": f"only a dry run records which resources it keeps; '{_COMMAND} show' has their number",
+    "unknown_field": "this release of the API does not know {name}",
+    "unknown_name": f"{{name}} names nothing that is known; '{_COMMAND} service list' lists the names",
+    "other_service": "--type names another service than --service",
+    "service_not_in_catalog": f"the catalog has no such service; it has {{known}}; {_LATER}",
+    "region_not_in_catalog": f"the catalog has no such region; it has {{known}}; {_LATER}",
+    "service_not_in_region": f"the catalog does not have the service in this region, only in {{known}}; {_LATER}",
 }
 
 #: By field or parameter of the API: the option or the argument. For the others the name is that of the option.
-OPTIONS = {
+_OPTIONS = {
     "allow_unknown": "--not-yet",
     "created_since": "--since",
     "created_until": "--until",
@@ -31,42 +57,22 @@ OPTIONS = {
     "project_id": "<project>",
     "project_name": "<project>",
     "resource_id": "--resource",
+    "selection": "--service or --type",
     "service_type": "<service-type>",
+    "services": "--service",
     "state": "--ended",
+    "tags": "--tag",
     "types": "--type",
     "user_id": "--user",
     "user_name": "--user",
 }
 
-#: Phrases of the API, and what a user of the command line does.
-_PHRASES = (
-    ("set include_subtree", "use --include-subtree"),
-    ("include_subtree", "--include-subtree"),
-    ("needs allow_unknown", "needs --not-yet"),
-    ("needs mode cascade or empty, and no dry run", f"needs '{_PURGE}' or --cascade, without --dry-run"),
-    ("needs mode empty: the other modes remove the project", f"needs '{_PURGE}': other deletions remove the project"),
-    ("needs another mode: mode empty covers one project", f"cannot be used with '{_PURGE}', which covers one project"),
-    ("mode empty keeps the project", "a purge keeps the project"),
-    ("of mode cascade", "of a cascade"),
-    ("of mode empty", "of a purge"),
-    ("of mode report", "of a report"),
-    ("'selection' names no service", "--service or --type names no service"),
-    ("'selection' names no resource type", "--type names no resource type"),
-    ("'selection'", "what --service, --type, --tag, --created-before or --older-than selects"),
-    ("with plan_id:", "with --plan:"),
-    ("(POST /v1/deletions, mode cascade)", f"('{_DELETE} --cascade')"),
-    ("'counts' of the deletion has their number", f"'{_COMMAND} show' has their number"),
-    ("request one with mode cascade", "request one with --cascade"),
-    ("mode report deletes nothing", "a deletion without --cascade deletes nothing"),
-    ("key:asc or key:desc", "<key>:asc or <key>:desc"),
-)
-_CALL = re.compile(r"(?:GET|POST|DELETE) /v1(?:/(?:[a-z-]+|\{id\}))*")
-_NAME = re.compile(r"'(limit|marker|origin|reason|region|service|sort|state|status|type|types|[a-z]+(?:_[a-z]+)+)'")
+
+def option(field: str) -> str:
+    """Return what a user gives for a field or a parameter of the API."""
+    return _OPTIONS.get(field, f"--{field.replace('_', '-')}")
 
 
-def spoken(text: str) -> str:
-    """Return the text of an error of the API in the words of the command line."""
-    for phrase, words in _PHRASES:
-        text = text.replace(phrase, words)
-    text = _CALL.sub(lambda found: f"'{COMMANDS.get(found[0], _COMMAND)}'", text)
-    return _NAME.sub(lambda found: OPTIONS.get(found[1], f"--{found[1].replace('_', '-')}"), text)
+def spoken(error: ApiError) -> str:
+    """Return an error of the API in the words of the command line."""
+    return error.said(TEXTS, option)

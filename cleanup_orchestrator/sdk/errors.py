@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import requests
@@ -36,18 +36,43 @@ class LoginLost(sdk_exceptions.SDKException):
 class ApiError(sdk_exceptions.HttpException):
     """An error answer of the API, or of a proxy in front of it.
 
-    ``code`` is the stable code of the API, or empty if the answer is not from the API. ``body`` is the whole first
-    error, with its other members such as ``deletion_id``.
+    ``code`` is the stable code of the API, or empty if the answer is not from the API. ``problem`` says what exactly is
+    wrong, where the API says that with the names of its calls or fields; otherwise it is empty. ``body`` is the whole
+    first error, with its other members such as ``deletion_id``.
     """
 
     def __init__(self, response: requests.Response) -> None:
         self.body = _first_error(response)
         self.code = str(self.body.get("code") or "") if "status" in self.body else ""
+        self.problem = str(self.body.get("problem") or "")
         self.detail = one_line(self.body.get("detail") or self.body.get("message") or "") or _plain_text(response)
         request_id = response.headers.get("x-openstack-request-id") or self.body.get("request_id") or ""
         facts = [f"HTTP {response.status_code}", self.code, str(request_id)]
-        message = f"{self.detail.rstrip('.')} ({', '.join(one_line(f) for f in facts if f)})"
-        super().__init__(message, response=response)
+        self._facts = ", ".join(one_line(f) for f in facts if f)
+        super().__init__(self._with_facts(self.detail), response=response)
+
+    def _with_facts(self, text: str) -> str:
+        return f"{text.rstrip('.')} ({self._facts})"
+
+    def said(self, texts: Mapping[str, Any], name_of: Callable[[str], Any]) -> str:
+        """Return the error in the words of a user interface.
+
+        :param texts: the text for each problem and code that needs one. It can have members of the error in braces, and
+            ``{name}``, which is the field
+        :param name_of: returns how the user interface calls a field
+        """
+        field = self.body.get("field")
+        text = texts.get(self.problem) or texts.get(self.code)
+        if text is None and field and "expected" in self.body:
+            text = "{name} {expected}"
+        if text is None:
+            return str(self)
+        try:
+            members = {name: _listed(value) for name, value in self.body.items()}
+            members["name"] = str(name_of(field)) if field else ""
+            return self._with_facts(str(text).format_map(members))
+        except KeyError:  # a server of another release does not send the member
+            return str(self)
 
     @property
     def deletion_id(self) -> str:
@@ -123,6 +148,26 @@ def _first_error(response: requests.Response) -> Mapping[str, Any]:
     # keystonemiddleware and most proxies: {"error": {"code": 401, "title": …, "message": …}}
     error = body.get("error")
     return error if isinstance(error, dict) else {}
+
+
+#: Items that a text names; further ones are counted.
+_NAMED = 50
+
+
+def _listed(value: Any) -> str:
+    """Return a member of an error as a text; of a list, its first items."""
+    if not isinstance(value, list):
+        return one_line(value)
+    shown = [_lien(each) if isinstance(each, dict) else one_line(each) for each in value[:_NAMED]]
+    shown += [f"and {len(value) - _NAMED} more"] if len(value) > _NAMED else []
+    return ("; " if any(" " in one for one in shown[:_NAMED]) else ", ").join(shown)
+
+
+def _lien(lien: Mapping[str, Any]) -> str:
+    known = {name: one_line(value) for name, value in lien.items() if value}
+    until = f"until {known['expires_at']}" if "expires_at" in known else "until it is removed"
+    named = "lien {id} of {origin} on project {project_id}".format_map(known)
+    return f"{named} {until}: {known.get('reason', '')}"
 
 
 def _plain_text(response: requests.Response) -> str:

@@ -106,9 +106,10 @@ class TestRequest:
         assert result.err == "--plan needs exactly one project, and no --dry-run; nothing was deleted\n"
 
     def test_a_typo_is_said_in_the_words_of_the_command_line(self, openstack, stub_cloud, demo):
-        detail = "'selection' names no service of this cloud; did you mean network?"
+        where = {"field": "selection", "path": "$.selection"}
+        where["expected"] = "names no service of this cloud; did you mean network?"
         stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [
-            stub_cloud.error(400, "invalid_body", detail, field="selection", path="$.selection")
+            stub_cloud.error(400, "invalid_body", f"'selection' {where['expected']}", **where)
         ]
         result = openstack(*PURGE, "--service", "netwrk", "demo")
         assert result.code == 2

@@ -40,10 +40,10 @@ class TestWaivers:
         assert stub_cloud.requests[-1]["body"]["allow_unknown"] is True
 
     def test_create_for_what_the_catalog_does_not_have(self, openstack, stub_cloud):
-        text = "the catalog has no such service; a waiver for what the catalog will have later needs allow_unknown"
-        stub_cloud.answers["POST", "/cleanup/v1/waivers"] = [stub_cloud.error(400, "not_in_catalog", text)]
+        found = {"field": "service_type", "problem": "service_not_in_catalog", "known": ["dns", "image"]}
+        stub_cloud.answers["POST", "/cleanup/v1/waivers"] = [stub_cloud.error(400, "not_in_catalog", "said", **found)]
         result = self.create(openstack, "dsn")
-        assert result.code == 2 and "needs --not-yet" in result.err and "allow_unknown" not in result.err
+        assert result.code == 2 and "it has dns, image; " in result.err and "needs --not-yet" in result.err
 
     def test_create_for_a_project_that_is_gone(self, openstack, stub_cloud):
         gone = "0" * 32

@@ -1,52 +1,17 @@
 """An error on the command line names options and commands, whatever the API says."""
 
-import ast
 import importlib.metadata
+import json
 import re
-from pathlib import Path
+import string
 
+import requests
+
+from cleanup_orchestrator.api import answers, errors
 from cleanup_orchestrator.api.operations import OPERATIONS
 from cleanup_orchestrator.osc import project_delete, words
+from cleanup_orchestrator.sdk import errors as sdk_errors
 from tests.support.cases import each_case
-
-API = Path(words.__file__).parents[1] / "api"
-#: What only a program that calls the API needs: a field, a call, a path.
-REST = re.compile(
-    r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)+'|include_subtree|allow_unknown|mode (cascade|empty)"
-)
-
-
-def texts():
-    """Return the texts of the API that are sentences, also the parts of f-strings."""
-    for path in sorted(API.glob("*.py")):
-        tree = ast.parse(path.read_text())
-        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr):
-                parts = [part.value if isinstance(part, ast.Constant) else "{id}" for part in node.values]
-                text = "".join(parts)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-                text = node.value
-            else:
-                continue
-            if " " in text.strip() and not text.startswith("cleanup"):
-                yield path.name, node.lineno, text
-
-
-#: Modules without errors for a client: descriptions for other readers.
-NOT_ERRORS = {"answers.py", "app.py", "openapi.py", "operations.py", "options.py", "policies.py", "root.py"}
-#: The line of each text that a client may get.
-RAISED = {text: f"api/{name}:{line}" for name, line, text in texts() if name not in NOT_ERRORS}
-
-
-def test_the_api_has_texts_to_translate():
-    assert sum(1 for text in RAISED if REST.search(text)) > 15
-
-
-@each_case("text,place", RAISED.items())
-def test_no_text_of_the_api_names_a_call_or_a_field(text, place):
-    assert not REST.search(words.spoken(text)), f"{place}: {words.spoken(text)}"
-
 
 FIELDS = {
     name
@@ -56,58 +21,73 @@ FIELDS = {
 }
 
 
-@each_case("name", sorted(FIELDS))
-def test_each_field_has_an_option_or_is_an_option(name):
-    assert not REST.search(words.spoken(f"'{name}' is not valid"))
+def said(code, detail="what the API says", **members):
+    """Return an error of the API in the words of the command line."""
+    response = requests.Response()
+    response.status_code = errors.CODES[code][0]
+    response._content = json.dumps({"errors": [{"status": 1, "code": code, "detail": detail, **members}]}).encode()
+    error = sdk_errors.from_response(response)
+    text = words.spoken(error)
+    facts = f" (HTTP {response.status_code}, {code})"
+    assert text.endswith(facts)
+    return text.removesuffix(facts)
+
+
+def test_each_error_that_names_calls_or_fields_has_a_text():
+    assert words.TEXTS.keys() == errors.SAID_BY_CODE | errors.PROBLEMS.keys()
+    assert errors.SAID_BY_CODE <= errors.CODES.keys() and not errors.PROBLEMS.keys() & errors.CODES.keys()
+
+
+@each_case("text", words.TEXTS.values())
+def test_a_text_has_only_members_of_an_error(text):
+    used = {name for _text, name, _format, _conversion in string.Formatter().parse(text) if name}
+    assert used <= answers.ERROR["properties"].keys() | {"name"}
 
 
 @each_case(
-    "text,said",
+    "code,members,text",
     [
+        ("lien_not_found", {}, "no lien has this id; 'openstack project deletion lien list' lists them"),
+        ("invalid_query", {"field": "sort", "expected": "is wrong"}, "--sort is wrong"),
+        ("invalid_query", {"field": "created_since", "expected": "must be a time"}, "--since must be a time"),
+        ("invalid_body", {"field": "selection", "expected": "names no x"}, "--service or --type names no x"),
         (
-            "there are projects below this one: a, b; delete them first, or set include_subtree",
-            "there are projects below this one: a, b; delete them first, or use --include-subtree",
+            "invalid_body",
+            {"field": "plan_id", "problem": "plan_of_one_project"},
+            "--plan cannot be combined with --include-subtree: a plan covers one project",
         ),
         (
-            "no lien has this id; GET /v1/liens lists them",
-            "no lien has this id; 'openstack project deletion lien list' lists them",
-        ),
-        ("'expires_at' must be later than now", "--expires-at must be later than now"),
-        ("'created_since' must be a time in UTC", "--since must be a time in UTC"),
-        ("'types' has x, which cannot be forced", "--type has x, which cannot be forced"),
-        ("'sort' must be key:asc", "--sort must be key:asc"),
-        (
-            "'plan_id' needs mode cascade or empty, and no dry run",
-            "--plan needs 'openstack project purge' or --cascade, without --dry-run",
+            "project_has_children",
+            {"children": [f"p{number}" for number in range(52)]},
+            f"there are projects below this one: {', '.join(f'p{number}' for number in range(50))}, and 2 more; "
+            "delete them first, or use --include-subtree",
         ),
         (
-            "plan a cannot be used: it is of mode cascade, and the request is of mode empty; make a new dry run",
-            "plan a cannot be used: it is of a cascade, and the request is of a purge; make a new dry run",
-        ),
-        (
-            "'selection' names no service of this cloud; did you mean network?",
-            "--service or --type names no service of this cloud; did you mean network?",
-        ),
-        (
-            "'selection' names no resource type of this cloud; GET /v1/services lists them",
-            "--type names no resource type of this cloud; 'openstack project deletion service list' lists them",
-        ),
-        ("'created_before' must be a time in UTC", "--created-before must be a time in UTC"),
-        (
-            "Ask the origin of the lien to have it removed: DELETE /v1/liens/{id}",
+            "project_has_liens",
+            {
+                "problem": "removable_liens",
+                "liens": [
+                    {"id": "l1", "origin": "billing", "project_id": "p", "reason": "unpaid", "expires_at": None},
+                    {"id": "l2", "origin": "law", "project_id": "q", "reason": "a\nb\x1b", "expires_at": "2027"},
+                ],
+            },
+            "protected by lien l1 of billing on project p until it is removed: unpaid; "
+            "lien l2 of law on project q until 2027: a b?. "
             "Ask the origin of the lien to have it removed: 'openstack project deletion lien delete'",
         ),
         (
-            "'plan_id' cannot be combined with include_subtree: a plan covers one project",
-            "--plan cannot be combined with --include-subtree: a plan covers one project",
+            "force_unavailable",
+            {"problem": "force_refused", "refusals": ["Nova is down", "Heat is off"]},
+            "Nova is down; Heat is off. Nothing was changed. To keep these, name only the others with --type",
         ),
-        ("'allow_unknown' must be a boolean", "--not-yet must be a boolean"),
-        ("GET /v1/orphan-scans/{id}/projects lists", "'openstack project orphan project list' lists"),
-        ("nothing to translate in 'demo'", "nothing to translate in 'demo'"),
+        ("not_in_catalog", {"field": "region", "problem": "region_not_in_catalog"}, "what the API says"),
+        ("project_has_liens", {"liens": []}, "what the API says"),
+        ("project_has_liens", {"problem": "removable_liens", "liens": [{"id": "l1"}]}, "what the API says"),
+        ("invalid_body", {"field": "x", "problem": "a_problem_of_a_newer_server"}, "what the API says"),
     ],
 )
-def test_examples(text, said):
-    assert words.spoken(text) == said
+def test_examples(code, members, text):
+    assert said(code, **members) == text
 
 
 def parsers():
@@ -119,8 +99,7 @@ def parsers():
 
 def test_each_option_exists():
     known = {option for parser in parsers() for action in parser._actions for option in action.option_strings}
-    names = (f"'{name}'" for name in (*words.OPTIONS, *FIELDS))
-    said = words.spoken(" ".join([*RAISED, *names, *(phrase for phrase, _words in words._PHRASES)]))
-    options = set(re.findall(r"--[a-z-]+[a-z]", said))
+    texts = " ".join([*words.TEXTS.values(), *map(words.option, [*FIELDS, *words._OPTIONS])])
+    options = set(re.findall(r"--[a-z-]+[a-z]", texts))
     assert options > {"--include-subtree", "--not-yet", "--plan"}
     assert options <= known, options - known
