@@ -17,6 +17,7 @@ from openstack_auth import utils as auth_utils
 from openstack_dashboard.api import base
 
 from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import errors
 from cleanup_orchestrator.sdk.proxy import from_connection
 
 #: Seconds for which a page waits for an answer. A user who waits for longer loads the page again.
@@ -107,8 +108,8 @@ def problem(exc: Exception) -> str:
     """Return what went wrong as a sentence for the user."""
     if isinstance(exc, sdk.ApiError):
         if exc.status_code == 403:
-            return str(_("You may not do this: %s") % exc)
-        return str(exc)
+            return str(_("You may not do this: %s") % errors.spoken(exc))
+        return errors.spoken(exc)
     if isinstance(exc, sdk.Unreachable):
         return str(_("The project-cleanup API cannot be used at the moment: %s. Try again later.") % exc)
     if isinstance(exc, horizon_exceptions.ServiceCatalogException):
