@@ -358,6 +358,7 @@ SERVICE = Service(
     types=(
         _type(
             "instance",
+            if_abandoned="The node stays deployed. Other projects cannot use it. It still uses power.",
             list=_where(_LEASED, _deployed, "the nodes that the project leases, and that have an instance"),
             all_projects=_where(
                 _ALL_NODES,
@@ -390,6 +391,7 @@ SERVICE = Service(
         ),
         _type(
             "allocation",
+            if_abandoned="The node stays reserved. Other projects cannot use it.",
             used_by=(Use((f"{TYPE}.instance", "compute.server"), "is refused while the node has an instance"),),
             list=_collection("allocations", _OWNED_ALLOCATIONS, owner="{project_id}"),
             all_projects=_collection("allocations", _OWNED_ALLOCATIONS),
@@ -438,6 +440,7 @@ SERVICE = Service(
         ),
         _type(
             "node",
+            if_abandoned="The node stays enrolled. Other projects cannot use it. It still uses power.",
             used_by=(),
             list=_OWNED,
             all_projects=_where(_ALL_NODES, lambda row: bool(row.get("owner")), "the nodes that any project owns"),

@@ -248,6 +248,7 @@ SERVICE = Service(
     types=(
         _cluster_type(
             "cluster",
+            if_abandoned="Its servers, volumes and addresses still use hosts, storage and addresses.",
             list=_CLUSTERS,
             all_projects=_all_clusters(failed=False),
             keep=(_keep_failed,),

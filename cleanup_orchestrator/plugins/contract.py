@@ -195,6 +195,7 @@ class ResourceType:
     #: call that can be copied, who may make it, and what happens then. For any other reason the core has a remedy.
     remedies: Mapping[Reason, str] = dataclasses.field(default_factory=dict)
     by_hand: str = ""  #: how a person removes an abandoned one; a template for :func:`fill` with the id alone
+    if_abandoned: str = ""  #: what an abandoned one still uses and does, as sentences for the admin who forces
     describe: Rule | None = None  #: what the report says about it besides its name: how much a container holds
     #: The row's attribute with its tags, a list of strings (maybe empty), where the service has tags. ``show`` returns
     #: it as well: a resource that is selected by a tag is deleted only if that row still has the tag.

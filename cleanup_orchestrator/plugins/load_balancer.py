@@ -189,6 +189,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="load_balancer",
+            if_abandoned="Its virtual machines and its address stay in use.",
             list=_collection("loadbalancers"),
             all_projects=_list_all("loadbalancers"),
             show=_SHOW,

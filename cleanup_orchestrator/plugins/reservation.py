@@ -325,6 +325,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="lease",
+            if_abandoned="The reserved hosts stay reserved until the lease ends.",
             list=_list,
             all_projects=_list,
             show=_SHOW,

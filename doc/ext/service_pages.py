@@ -319,6 +319,7 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         _field("Used by other projects", _uses(type_)),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
+        _field("If abandoned", type_.if_abandoned),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
         _field("Owner checked again with", call(type_.show) if type_.show else _sentence(type_.fresh)),
         _field("Deleted last", _last(type_)),

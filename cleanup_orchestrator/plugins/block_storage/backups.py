@@ -150,6 +150,7 @@ def delete_backup(connection: Connection, project: ProjectDefinition, backup: Re
 
 BACKUP = ResourceType(
     name="backup",
+    if_abandoned="It still uses storage.",
     list=list_backups,
     all_projects=list_all("backups"),
     show=SHOW_BACKUP,

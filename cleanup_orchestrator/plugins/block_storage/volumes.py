@@ -395,6 +395,7 @@ ATTACHMENT = ResourceType(
 
 SNAPSHOT = ResourceType(
     name="snapshot",
+    if_abandoned="It still uses storage. Its volume cannot be deleted while it exists.",
     list=list_snapshots,
     all_projects=list_all("snapshots"),
     show=Rest(SERVICE_TYPE, "/snapshots/{id}", key="snapshot", microversion=GROUP_MEMBERS),
@@ -424,6 +425,7 @@ SNAPSHOT = ResourceType(
 
 VOLUME = ResourceType(
     name="volume",
+    if_abandoned="It still uses storage.",
     list=list_volumes,
     all_projects=list_all("volumes"),
     show=SHOW_VOLUME,

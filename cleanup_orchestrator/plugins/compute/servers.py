@@ -296,6 +296,7 @@ def _body(response: Any, key: str) -> Any:
 
 SERVER = ResourceType(
     name="server",
+    if_abandoned="It still uses CPU, memory and disk of a host. It may still run, and answer on the network.",
     list=list_servers,
     all_projects=all_servers,
     show=_SHOW,
@@ -343,6 +344,7 @@ SERVER = ResourceType(
 
 UNREACHABLE_SERVER = ResourceType(
     name="unreachable_server",
+    if_abandoned="Its host does not answer. When the host is back, the server may run again.",
     list=list_unreachable_servers,
     all_projects="Nova shows them only for the token's project",
     delete=refuse_unreachable,

@@ -169,6 +169,7 @@ BACKUP_STRATEGY = ResourceType(
 
 BACKUP = ResourceType(
     name="backup",
+    if_abandoned="It still uses storage.",
     list=one_page("/backups", "backups", project_id="{project_id}", limit=ONE_PAGE),
     all_projects=_ALL_BACKUPS,
     show=_BACKUP,

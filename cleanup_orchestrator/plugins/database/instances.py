@@ -200,6 +200,7 @@ def _of_cluster(connection: Connection, project: ProjectDefinition, left: Collec
 
 CLUSTER = ResourceType(
     name="cluster",
+    if_abandoned="Its servers, volumes and addresses still use hosts, storage and addresses.",
     used_by=(),
     list=_clusters,
     all_projects=_clusters,
@@ -228,6 +229,7 @@ CLUSTER = ResourceType(
 
 INSTANCE = ResourceType(
     name="instance",
+    if_abandoned="Its server and its volume still use a host and storage.",
     used_by=(Use((f"{TYPE}.instance",), REFUSED),),
     list=instances,
     all_projects=all_instances,

@@ -333,6 +333,7 @@ TSIG_KEY = ResourceType(
 
 ZONE = ResourceType(
     name="zone",
+    if_abandoned="Its name servers still answer for it. Other projects cannot create a zone of this name.",
     list=ZONES,
     all_projects=paged_list("/zones", "zones", ALL),
     show=Rest("dns", "/zones/{id}", headers=SUDO),

@@ -342,6 +342,7 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="image",
+            if_abandoned="It still uses storage.",
             list=_images,
             all_projects=_all_images,
             show=_IMAGE,

@@ -327,6 +327,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="secret",
+            if_abandoned="The secret stays stored. An admin of the key manager can still read it.",
             list=_collection("secrets", "secret_ref"),
             all_projects=_SCOPED_LISTS,
             delete=_delete_secret,

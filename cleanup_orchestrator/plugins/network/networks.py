@@ -189,6 +189,7 @@ def networks_of_endpoint_groups(connection: Connection, project: ProjectDefiniti
 NETWORK = simple_type(
     "network",
     "networks",
+    if_abandoned="It still uses a segment of the network. Its ports stay connected.",
     tags="tags",
     protect=(shared, external),
     explain=explain_network,
@@ -216,6 +217,7 @@ NETWORKS = (
     NETWORK,
     ResourceType(
         name="subnet",
+        if_abandoned="Its address range stays in use. A subnet pool cannot give it to others.",
         part_of=(("network", "network_id"),),
         list=list_subnets,
         all_projects=rest_list("subnets"),

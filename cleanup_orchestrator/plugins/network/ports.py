@@ -184,6 +184,7 @@ PORTS = (
     ),
     ResourceType(
         name="port",
+        if_abandoned="Its addresses stay in use, and may still be reached.",
         list=list_ports,
         all_projects=all_ports(of_routers=False),
         show=Sdk("network", "get_port", "{id}"),

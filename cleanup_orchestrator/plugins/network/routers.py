@@ -188,6 +188,7 @@ ROUTERS = (
     simple_type(
         "floating_ip",
         "ips",
+        if_abandoned="The address stays allocated. Other projects cannot use it.",
         get="get_ip",
         delete=Sdk("network", "delete_ip", "{id}", ignore_missing=False),
         title="floating_ip_address",
@@ -240,6 +241,7 @@ ROUTERS = (
     simple_type(
         "router",
         "routers",
+        if_abandoned="Its gateway still uses an external address. It still forwards packets.",
         available=extension("router"),
         after=("floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
         needed_by=(

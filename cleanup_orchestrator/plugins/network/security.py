@@ -157,6 +157,7 @@ SECURITY = (
         "security_group",
         "security_groups",
         (DEFAULT_GROUP,),
+        if_abandoned="It stays in the database of the network service. It costs nothing else.",
         defaults=False,
         available=extension("security-group"),
         protect=(shared,),

@@ -375,6 +375,7 @@ def _of_database_backups(connection: Connection, project: ProjectDefinition, lef
 
 CONTAINER = ResourceType(
     name="container",
+    if_abandoned="It still uses storage.",
     list=_containers,
     all_projects=NO_ACCOUNTS,
     delete=_delete_container,

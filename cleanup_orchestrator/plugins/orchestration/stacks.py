@@ -300,6 +300,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         unblock=_drop_trusts,
         force=_ABANDON,
         force_keeps_contents=True,
+        if_abandoned="Heat keeps the stack. What the stack made can still run.",
         may_force=refuse_without_abandon,
         by_hand=_BY_HAND,
         title="stack_name",
