@@ -105,7 +105,11 @@ class Components:
     def catalog(self) -> catalog.ServiceCatalog:
         """How the catalog entries are covered."""
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
-        return catalog.ServiceCatalog(self.conf, names)
+        facts = {
+            s.service_type: tuple(catalog.TypeFacts(t.name, t.force is not None, t.if_abandoned) for t in s.types)
+            for s in self.registry.services.values()
+        }
+        return catalog.ServiceCatalog(self.conf, names, facts=facts)
 
     def _check_protocol(self) -> None:
         """Check the options of ``[protocol]``.

@@ -10,6 +10,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from keystoneauth1.adapter import Adapter
@@ -95,6 +96,15 @@ class ProtocolProbe(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TypeFacts:
+    """What an admin wants to know of a resource type before a force."""
+
+    type: str
+    forcible: bool = False  #: whether the type has a forced delete
+    if_abandoned: str = ""  #: what an abandoned resource of the type still uses and does
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CatalogEntryStatus:
     """How a catalog entry is covered."""
 
@@ -106,6 +116,7 @@ class CatalogEntryStatus:
     message: str = ""
     waiver: Waiver | None = None  #: with ``WAIVED``: the waiver that covers it
     protocol: ProtocolStatus | None = None  #: what is known of the service, if it was asked over the protocol
+    facts: tuple[TypeFacts, ...] = ()  #: with ``PLUGIN``: of each type
 
 
 def by_any_name(service: str) -> str:
@@ -203,17 +214,22 @@ class ServiceCatalog:
     """Tells how catalog entries are covered: by plugins, configuration and waivers."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]], protocol: ProtocolProbe | None = None
+        self,
+        conf: cfg.ConfigOpts,
+        types: Mapping[str, tuple[str, ...]],
+        protocol: ProtocolProbe | None = None,
+        facts: Mapping[str, tuple[TypeFacts, ...]] = MappingProxyType({}),
     ) -> None:
         """Take the type names of each service that has a plugin.
 
         :param protocol: asks the other services over the project resources protocol; ``None``: none is asked
+        :param facts: by service, of its types
         """
-        self._conf, self.types, self._protocol = conf, types, protocol
+        self._conf, self.types, self._protocol, self._facts = conf, types, protocol, facts
 
     def with_protocol(self, protocol: ProtocolProbe) -> ServiceCatalog:
         """Return the same with another way to ask services over the protocol."""
-        return type(self)(self._conf, self.types, protocol)
+        return type(self)(self._conf, self.types, protocol, self._facts)
 
     def status(
         self, entry: Entry, waivers: Iterable[Waiver] = (), protocol: ProtocolStatus | None = None
@@ -237,7 +253,8 @@ class ServiceCatalog:
         said = protocol.message if protocol is not None else ""
         if plugin:
             message = f"its plugin is used, although [protocol] prefer names it: {said}" if said else ""
-            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self.types[entry.service_type], message)
+            types, facts = self.types[entry.service_type], self._facts.get(entry.service_type, ())
+            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, types, message, facts=facts)
         if nothing:
             why = OWNS_NOTHING.get(entry.second_of or entry.service_type, "declared in [catalog] owns_nothing")
             return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message=why)

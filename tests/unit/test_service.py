@@ -13,6 +13,7 @@ from oslo_log import log as oslo_log
 from cleanup_orchestrator import http_server, service
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.service import Running
 
 LOGGING = """
@@ -363,3 +364,11 @@ def test_a_process_with_a_thread_that_hangs_ends_without_waiting_for_it(said, pr
     monkeypatch.setattr(service.os, "_exit", lambda code: said.append(code))
     run(said)
     assert said[-2:] == ["flushed", 0]
+
+
+def test_the_catalog_knows_which_types_have_a_forced_delete():
+    loaded = registry.load()
+    made = service.Components.catalog.func(types.SimpleNamespace(registry=loaded, conf=None))
+    forcible = {f"{name}.{facts.type}" for name, of in made._facts.items() for facts in of if facts.forcible}
+    assert forcible == set(loaded.forcible())
+    assert any(facts.if_abandoned for of in made._facts.values() for facts in of)
