@@ -114,9 +114,7 @@ class Error(Shape):
         optional=True,
     )
     known: list[str] = field("With ``not_in_catalog``: names of services or regions.", optional=True)
-    refusals: list[str] = field(
-        "With ``force_refused``: why each service refuses its forced delete.", optional=True
-    )
+    refusals: list[str] = field("With ``force_refused``: why each service refuses its forced delete.", optional=True)
     field: str = field("Name of the field or the parameter that is wrong.", optional=True)
 
 

@@ -12,14 +12,14 @@ from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.condition_types import Condition
-from cleanup_orchestrator.core.deletion import Deletion, DeletionView
+from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionView
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.snapshot import settle_until
 from cleanup_orchestrator.core.step import Leftover, StepKind, StepState, StepView
-from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
+from cleanup_orchestrator.core.transitions import cancellable, forcible, restorable, retryable
 from cleanup_orchestrator.shapes.base import Shape
 from cleanup_orchestrator.shapes.render import render, render_listed
 
@@ -74,6 +74,7 @@ def deletion(
     """
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
     detail = {
+        "children": [_child(c) for c in d.children],
         "liens": [lien(one, readable) for one in d.liens],
         "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],
         "counts": counts(d, steps),
@@ -99,9 +100,11 @@ def _listed(
     """Return the fields of a deletion in a list that are no attributes of its record."""
     return {
         "message": messages.message(d),
+        "attention_message": messages.needed_action(d.attention),
         "cancellable": cancellable(d),
         "retryable": retryable(d),
         "restorable": restorable(d),
+        "forcible": forcible(d),
         "settle_until": settle_until(d, rules),
         "conditions": [_condition(c, readable) for c in d.conditions],
         "forced": forced(d, steps),
@@ -117,6 +120,10 @@ def self_link(href: str) -> list[dict[str, str]]:
 
 def _condition(c: Condition, readable: Collection[str]) -> dict[str, Any]:
     return render(shapes.Condition, c, message=_condition_text(c.type, c.status, c.reason, c.message, readable))
+
+
+def _child(c: Child) -> dict[str, Any]:
+    return render(shapes.ChildDeletion, c, attention_message=messages.needed_action(c.attention))
 
 
 def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
@@ -301,6 +308,7 @@ def service(entry: Any, readable: Collection[str], everywhere: bool) -> dict[str
     return render(
         shapes.Service,
         entry,
+        type_facts=entry.facts,
         message=entry.message + why,
         waiver_id=entry.waiver.id if entry.waiver else None,
         protocol_url=spoken.url if spoken and everywhere else "",

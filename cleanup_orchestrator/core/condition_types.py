@@ -59,7 +59,8 @@ class ConditionRule:
     message: str = ""  #: of the fine status
     lasts: Lasts = Lasts.ATTEMPT
     until_cancel: bool = False  #: whether a cancel ends it, too
-    asks: tuple[str, ...] = ()  #: the type or the reasons under which a live deletion needs a person
+    #: The type or the reasons under which a live deletion needs a person, with what that person does.
+    asks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     each_change: bool = False  #: whether each of its reasons and messages goes into the journal
     begun: str = ""  #: the last part of the type of the notification that it became true; empty: none is sent
     over: str = ""  #: likewise, that it became false in the same status
@@ -72,7 +73,7 @@ CONDITIONS: Mapping[str, ConditionRule] = {
         fine=False,
         reason="progress",
         lasts=Lasts.STATUS,
-        asks=("stalled",),
+        asks={"stalled": "find out why nothing moves"},
         begun="stalled",
         over="resumed",
         error=True,
@@ -82,7 +83,7 @@ CONDITIONS: Mapping[str, ConditionRule] = {
         reason="ended",
         message="it no longer waits for an approval",
         lasts=Lasts.WAIT,
-        asks=("approval",),
+        asks={"approval": "a second person has to approve it"},
         begun="approval_needed",
     ),
     ConditionType.ON_HOLD: ConditionRule(
@@ -90,7 +91,7 @@ CONDITIONS: Mapping[str, ConditionRule] = {
         reason="over",
         message="no hold is in force",
         lasts=Lasts.LIVE,
-        asks=("lien", "brake"),
+        asks={"lien": "remove the lien", "brake": "lift the brake"},
         each_change=True,
         begun="on_hold",
         over="continued",
@@ -99,7 +100,7 @@ CONDITIONS: Mapping[str, ConditionRule] = {
         fine=False,
         reason="cleared",
         lasts=Lasts.LIVE,
-        asks=("blocked",),
+        asks={"blocked": "clear what blocks it"},
         each_change=True,
         begun="blocked",
         over="unblocked",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
-from cleanup_orchestrator.core.condition_types import ConditionType
+from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
@@ -17,6 +17,17 @@ _NAMED = 5
 
 #: Region, service and type of a step.
 Place = tuple[str, str, str]
+
+_ACTIONS: Mapping[str, str] = {
+    **{word: text for rule in CONDITIONS.values() for word, text in rule.asks.items()},
+    Status.LEFTOVERS: "remove the leftovers, then retry",
+    Status.FAILED: "remove the cause, then retry",
+}
+
+
+def needed_action(attention: str) -> str:
+    """Return what a person does about a deletion with this ``attention``; empty: nothing, or the word is not known."""
+    return _ACTIONS.get(attention, "")
 
 
 def message(deletion: Deletion) -> str:

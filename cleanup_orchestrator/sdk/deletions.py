@@ -184,6 +184,8 @@ class ChildDeletion(CleanupResource):
     status: str = resource.Body("status", type=str)
     #: Its ``attention``.
     attention: str = resource.Body("attention", type=str)
+    #: The same as text.
+    attention_message: str = resource.Body("attention_message", type=str)
 
 
 class Grant(CleanupResource):
@@ -242,6 +244,8 @@ class Deletion(CleanupResource):
     message: str = resource.Body("message", type=str)
     #: The action that the deletion needs from a person. Empty: none.
     attention: str = resource.Body("attention", type=str)
+    #: The same as text.
+    attention_message: str = resource.Body("attention_message", type=str)
     #: Number of the attempt. Each retry adds 1.
     attempt: int = resource.Body("attempt", type=int)
     #: Whether ``cancel`` is accepted now.
@@ -250,6 +254,8 @@ class Deletion(CleanupResource):
     retryable: bool = resource.Body("retryable", type=bool)
     #: Whether ``restore`` is accepted now.
     restorable: bool = resource.Body("restorable", type=bool)
+    #: Whether the deletion can be forced now.
+    forcible: bool = resource.Body("forcible", type=bool)
     #: ID of the plan that the deletion is bound to. Empty: none.
     plan_id: str = resource.Body("plan_id", type=str)
     #: Hash of that plan. Empty: no plan.

@@ -108,6 +108,17 @@ class Brake(CleanupResource):
     request_id: str = resource.Body("request_id", type=str)
 
 
+class TypeFacts(CleanupResource):
+    """What an admin wants to know of a resource type before a force."""
+
+    #: The resource type, as in ``types``.
+    type: str = resource.Body("type", type=str)
+    #: Whether the type has a forced delete.
+    forcible: bool = resource.Body("forcible", type=bool)
+    #: What an abandoned resource of the type still uses and does. Empty: not known.
+    if_abandoned: str = resource.Body("if_abandoned", type=str)
+
+
 class Service(CleanupResource):
     """An entry of the catalog, and what handles it."""
 
@@ -123,6 +134,8 @@ class Service(CleanupResource):
     answered_by: str = resource.Body("answered_by", type=str)
     #: The resource types of the plugin, or those that the service itself declares.
     types: list[str] = resource.Body("types", type=list, list_type=str)
+    #: With ``plugin``: one object for each of ``types``. Empty: no type has a forced delete.
+    type_facts: list[TypeFacts] = resource.Body("type_facts", type=list, list_type=TypeFacts)
     #: Why neither a plugin nor the service itself lists its resources, or what is wrong with that.
     message: str = resource.Body("message", type=str)
     #: ID of the waiver. ``null``: not waived.

@@ -19,7 +19,7 @@ from cleanup_orchestrator.shapes.deletions import (
     Selection,
     UnseenType,
 )
-from cleanup_orchestrator.shapes.holds import Brake, Lien, Service, SkippedService, Waiver
+from cleanup_orchestrator.shapes.holds import Brake, Lien, Service, SkippedService, TypeFacts, Waiver
 from cleanup_orchestrator.shapes.orphans import (
     NotCoveredType,
     Orphan,
@@ -43,5 +43,5 @@ __all__ = [
     "Approval", "Blocker", "BlockingResource", "Brake", "ChildDeletion", "Condition", "Count", "Deletion", "Event",
     "Force", "Grant", "Leftover", "Lien", "NotCoveredType", "Orphan", "OrphanProject", "OrphanScan", "Plan",
     "PlannedResource", "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover", "ScanCounts", "ScannedType",
-    "Selection", "Service", "SkippedService", "TypeCount", "UnseenType", "Waiver",
+    "Selection", "Service", "SkippedService", "TypeCount", "TypeFacts", "UnseenType", "Waiver",
 ]  # fmt: skip

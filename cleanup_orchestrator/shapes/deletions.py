@@ -133,6 +133,7 @@ class ChildDeletion(Shape):
     project_name: str = field("Name of its project. Empty: not known.")
     status: str = word(Status, "Its status.")
     attention: str = field("Its ``attention``.")
+    attention_message: str = field("The same as text.")
 
 
 class Grant(Shape):
@@ -179,10 +180,12 @@ class Deletion(
     reason: str = field("Code of why the deletion entered the status. Empty until the first change.", quiet=True)
     message: str = field("What the deletion does now, or how it ended.")
     attention: str = field("The action that the deletion needs from a person. Empty: none.")
+    attention_message: str = field("The same as text.")
     attempt: int = field("Number of the attempt. Each retry adds 1.", minimum=1, quiet=True)
     cancellable: bool = field("Whether ``cancel`` is accepted now.", quiet=True)
     retryable: bool = field("Whether the status allows ``retry``.", quiet=True)
     restorable: bool = field("Whether ``restore`` is accepted now.", quiet=True)
+    forcible: bool = field("Whether the deletion can be forced now.", quiet=True)
     plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none.")
     plan_hash: str = field("Hash of that plan. Empty: no plan.", quiet=True)
     selection: Selection = field()

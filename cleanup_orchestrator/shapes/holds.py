@@ -91,6 +91,14 @@ class Brake(Shape, one="brake"):
     request_id: str = field("ID of that request.", optional=True)
 
 
+class TypeFacts(Shape):
+    """What an admin wants to know of a resource type before a force."""
+
+    type: str = field("The resource type, as in ``types``.")
+    forcible: bool = field("Whether the type has a forced delete.")
+    if_abandoned: str = field("What an abandoned resource of the type still uses and does. Empty: not known.")
+
+
 class Service(Shape, many="services", columns="region service_type name answered_by message", wide="types"):
     """An entry of the catalog, and what handles it."""
 
@@ -102,6 +110,9 @@ class Service(Shape, many="services", columns="region service_type name answered
         "What handles the service.",
     )
     types: list[str] = field("The resource types of the plugin, or those that the service itself declares.")
+    type_facts: list[TypeFacts] = field(
+        "With ``plugin``: one object for each of ``types``. Empty: no type has a forced delete.",
+    )
     message: str = field("Why neither a plugin nor the service itself lists its resources, or what is wrong with that.")
     waiver_id: str | None = uuid("ID of the waiver. ``null``: not waived.")
     protocol_url: str = field(

@@ -95,7 +95,9 @@ class Site:
         self.conf([f"--config-file={path}"], project="cleanup-orchestrator")
         self.store = store or storage.Store.from_conf(self.conf)
         self.bus = Bus()
-        self.catalog = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
+        types = {"network": ("port", "network"), "identity": ("trust",)}
+        facts = {"network": (catalog.TypeFacts("port", True, "Its addresses stay in use."),)}
+        self.catalog = catalog.ServiceCatalog(self.conf, types, facts=facts)
         self.app = contract.Checked(
             app.build(self.conf, self.store, connections.Clouds(self.conf), self.catalog, self.bus)
         )

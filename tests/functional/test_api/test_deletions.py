@@ -386,7 +386,7 @@ def test_a_tree_is_one_deletion_for_each_project_and_each_is_known_to_the_one_ab
     assert {d["mode"] for d in made.values()} == {"cascade"}
     (child,) = answer.json["deletion"]["children"]
     ids = {"deletion_id": middle["id"], "project_id": "child-1", "project_name": middle["project_name"]}
-    assert child == {**ids, "status": "accepted", "attention": ""}
+    assert child == {**ids, "status": "accepted", "attention": "", "attention_message": ""}
     below = site.get(f"/v1/deletions?parent_deletion_id={root['id']}").json["deletions"]
     assert [d["id"] for d in below] == [middle["id"]]
 

@@ -277,6 +277,12 @@ def test_what_is_abandoned_is_shown_with_owner_and_remedy(site):
     assert (answer.status, answer.error["field"]) == (400, "abandoned")
 
 
+def test_the_services_say_which_types_have_a_forced_delete(site):
+    services = {each["service_type"]: each["type_facts"] for each in site.get("/v1/services").json["services"]}
+    facts = {"type": "port", "forcible": True, "if_abandoned": "Its addresses stay in use."}
+    assert (services["network"], services["identity"]) == ([facts], [])
+
+
 def test_no_other_request_forces(site):
     """Force is a separate request, and no option of an ordinary deletion."""
     for path, body in (

@@ -205,8 +205,16 @@ class TestShow:
                 "project_name": "a",
                 "status": "deleting",
                 "attention": "blocked",
+                "attention_message": "clear what blocks it",
             },
-            {"deletion_id": "d2", "project_id": "p2", "project_name": "", "status": "deleted", "attention": ""},
+            {
+                "deletion_id": "d2",
+                "project_id": "p2",
+                "project_name": "",
+                "status": "deleted",
+                "attention": "",
+                "attention_message": "",
+            },
         ]
         id_ = stub_cloud.add_deletion(demo, "accepted", children=rows)
         out = openstack("project", "deletion", "show", id_).out

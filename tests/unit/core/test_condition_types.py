@@ -2,7 +2,7 @@
 
 import pytest
 
-from cleanup_orchestrator.core import actions, conditions
+from cleanup_orchestrator.core import actions, conditions, messages
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionType
 from cleanup_orchestrator.core.deletion import Status
 from tests.support.cases import each_case
@@ -36,4 +36,10 @@ def test_a_trouble_that_never_was_is_not_recorded(type_):
 )
 def test_what_asks_for_a_person(types, reason, expected):
     found = tuple(Condition(type_, True, reason, "why", T0) for type_ in types)
-    assert deletion(status=Status.DELETING, conditions=found).attention == expected
+    d = deletion(status=Status.DELETING, conditions=found)
+    assert (d.attention, bool(messages.needed_action(d.attention))) == (expected, bool(expected))
+
+
+@pytest.mark.parametrize("status", [Status.LEFTOVERS, Status.FAILED])
+def test_what_asks_for_a_retry(status):
+    assert messages.needed_action(deletion(status=status).attention).endswith(", then retry")
