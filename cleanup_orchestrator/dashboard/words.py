@@ -46,16 +46,6 @@ _CONDITIONS = {
     "waived": _("Relies on waivers"),
 }
 
-_ATTENTIONS = {
-    "blocked": _("Clear what blocks it"),
-    "stalled": _("Find out why nothing moves"),
-    "approval": _("A second person has to approve it"),
-    "lien": _("Remove the lien"),
-    "brake": _("Lift the brake"),
-    "leftovers": _("Remove the leftovers, then retry"),
-    "failed": _("Remove the cause, then retry"),
-}
-
 _MODES = {
     "report": _("Report"),
     "cascade": _("Cascade"),
@@ -76,11 +66,6 @@ def status_class(value: str) -> str:
 def condition(value: str) -> Any:
     """Return the type of a condition in words."""
     return _CONDITIONS.get(value, value.replace("_", " ").capitalize())
-
-
-def attention(value: str) -> Any:
-    """Return the action that a deletion needs, in words."""
-    return _ATTENTIONS.get(value, value)
 
 
 def mode(value: str) -> Any:

@@ -154,11 +154,18 @@ MUTATIONS = (
         PAGES,
     ),
     Mutation(
-        "Force is offered while the project itself is being removed",
+        "A deletion that was cancelled is drawn as being cancelled",
         f"{PANELS}deletions/states.py",
-        '        and deletion.progress.purpose != "project_settings"  # the project itself is being removed\n',
-        "",
+        'len(before) + (status == "cancelled")',
+        "len(before)",
         tests("dashboard/states"),
+    ),
+    Mutation(
+        "Force by chosen types offers types without a forced delete",
+        f"{PANELS}deletions/force.py",
+        "if facts.forcible and name in there]",
+        "if name in there]",
+        PAGES,
     ),
     Mutation(
         "The plan of a deletion is shown to users who may not see it",

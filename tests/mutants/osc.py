@@ -273,6 +273,13 @@ MUTATIONS = (
         tests("sdk/errors sdk/proxy"),
     ),
     Mutation(
+        "An error is said by its code although its problem has a text",
+        f"{SDK}errors.py",
+        "text = texts.get(self.problem) or texts.get(self.code)",
+        "text = texts.get(self.code)",
+        tests("osc/words"),
+    ),
+    Mutation(
         "A Keystone that fails for a moment counts as a lost login",
         f"{SDK}errors.py",
         "    if isinstance(exc, ksa_exceptions.HttpError) and (exc.http_status or 0) >= 500:\n",

@@ -21,7 +21,7 @@ def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
         "approve": ("cleanup:deletions:approve", approvable and not deletion.finished_at),
         "restore": ("cleanup:deletions:restore", deletion.restorable),
         "cancel": ("cleanup:deletions:cancel", deletion.cancellable),
-        "force": ("cleanup:projects:force", states.forcible(deletion)),
+        "force": ("cleanup:projects:force", deletion.forcible),
     }
     return {name for name, (rule, now) in possible.items() if now and calls.allowed_for(request, rule, deletion)}
 

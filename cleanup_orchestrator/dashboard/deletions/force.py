@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Any
 
@@ -9,10 +10,11 @@ from django import forms
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls
-from cleanup_orchestrator.dashboard.deletions import actions, costs, states
+from cleanup_orchestrator.dashboard.deletions import actions
 from cleanup_orchestrator.dashboard.deletions.request.forms import confirmation
 
 #: Leftovers that the page lists at most.
@@ -97,17 +99,27 @@ class Force(actions.ActionPage):
 
     def possible(self) -> bool:
         """Return whether the state of the deletion allows force."""
-        return states.forcible(self.deletion) and self.refusal != "not_forcible"
+        return bool(self.deletion.forcible) and self.refusal != "not_forcible"
+
+    @functools.cached_property
+    def facts(self) -> dict[str, sdk.TypeFacts]:
+        """What the API knows of each type with a plugin; nothing if the user may not see the services."""
+        try:
+            services = list(calls.proxy(self.request, calls.LONG_TIMEOUT).services())
+        except sdk_exceptions.ForbiddenException:
+            return {}
+        return {f"{each.service_type}.{facts.type}": facts for each in services for facts in each.type_facts or ()}
 
     def get_form_kwargs(self) -> dict[str, Any]:
         """Return what the form needs."""
         found: dict[str, Any] = super().get_form_kwargs()
         there = {_type(each) for each in self.deletion.counts or ()}
         expected = confirmation(self.deletion)
-        return found | {"expected": expected, "types": [each for each in costs.FORCIBLE if each in there]}
+        types = [name for name, facts in self.facts.items() if facts.forcible and name in there]
+        return found | {"expected": expected, "types": types}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return what would be abandoned, and what that costs."""
+        """Return what would be abandoned, and what that still uses and does."""
         counts = self.deletion.counts or []
         left = Counter[str]()
         for each in counts:
@@ -117,7 +129,7 @@ class Force(actions.ActionPage):
         return super().get_context_data(**kwargs) | {
             "leftovers": leftovers,
             "not_listed": max(0, self.deletion.progress.remaining - len(leftovers)),
-            "costs": [(type_, number, costs.of_type(type_)) for type_, number in sorted(left.items())],
+            "left": [(name, left[name], self.facts.get(name)) for name in sorted(left)],
             "unseen": [each for each in counts if each.outcome == "unknown"],
             "refusal": self.refusal,
             "submit_id": "pc-submit",

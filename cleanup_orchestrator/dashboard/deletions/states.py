@@ -88,18 +88,6 @@ def lists_only(deletion: sdk.Deletion) -> bool:
     return bool(deletion.dry_run or deletion.mode == "report")
 
 
-def forcible(deletion: sdk.Deletion) -> bool:
-    """Return whether the state of a deletion allows force."""
-    return (
-        deletion.mode == "cascade"
-        and not deletion.dry_run
-        and deletion.origin == "request"
-        and deletion.status in ("deleting", "verifying")
-        and not deletion.finished_at
-        and deletion.progress.purpose != "project_settings"  # the project itself is being removed
-    )
-
-
 def plan_of(deletion: sdk.Deletion) -> str:
     """Return the ID of the plan that a deletion made or is bound to; empty: none."""
     if deletion.dry_run and deletion.status == "planned" and deletion.mode in ("cascade", "empty"):

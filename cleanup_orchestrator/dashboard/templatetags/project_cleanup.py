@@ -54,12 +54,6 @@ def condition_name(value: str) -> Any:
 
 
 @register.filter
-def attention_name(value: str) -> Any:
-    """Return the action that a deletion needs, in words."""
-    return words.attention(value)
-
-
-@register.filter
 def mode_name(value: str) -> Any:
     """Return a mode in words."""
     return words.mode(value)

@@ -46,6 +46,7 @@ def deletion(**values):
         "attempt": 1,
         "retryable": True,
         "cancellable": True,
+        "forcible": True,
         "finished_at": None,
         "progress": {"found": 3, "deleted": 1, "remaining": 2, "purpose": ""},
         "conditions": [],
@@ -225,6 +226,35 @@ def test_force_is_confirmed_by_the_name_and_uses_the_chosen_types(typed, use, va
     form = force.ForceForm({"reason": "lost", "name": typed, "use": use}, expected="demo", types=["a.b"])
     assert form.is_valid() is valid
     assert not valid or form.chosen() == types
+
+
+def counted(name, remaining):
+    service, _dot, type_ = name.rpartition(".")
+    return {"service": service, "type": type_, "region": "R", "remaining": remaining, "outcome": "leftovers"}
+
+
+def force_page(site, **answers):
+    counts = [counted("vendor.disk", 2), counted("vendor.tape", 0), counted("network.port", 1)]
+    site.api = Api(get_deletion=deletion(counts=counts, forcible=True), leftovers=iter(()), **answers)
+    return view(force.Force, deletion_id=ID)
+
+
+def test_the_page_of_force_has_what_the_api_knows_of_each_type(site):
+    """Also of the types of a vendor's plugin."""
+    facts = [{"type": "disk", "forcible": True, "if_abandoned": "It still uses storage."},
+             {"type": "array", "forcible": True, "if_abandoned": ""},
+             {"type": "tape", "forcible": False, "if_abandoned": ""}]  # fmt: skip
+    vendor = sdk.Service.received({"service_type": "vendor", "region": "R", "type_facts": facts})
+    page = force_page(site, services=iter([vendor]))
+    assert page.get_form_kwargs()["types"] == ["vendor.disk"]
+    left = page.get_context_data(form=None)["left"]
+    shown = [(name, number, facts and facts.if_abandoned) for name, number, facts in left]
+    assert shown == [("network.port", 1, None), ("vendor.disk", 2, "It still uses storage.")]
+
+
+def test_a_user_who_may_not_see_the_services_can_force_all_types(site):
+    page = force_page(site, services=api_error(403))
+    assert page.get_form_kwargs()["types"] == []
 
 
 @pytest.mark.parametrize(("allowed", "names"), [(None, ["overview", "leftovers", "journal", "plan"]),

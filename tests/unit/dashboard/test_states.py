@@ -44,21 +44,3 @@ def test_a_cascade_is_drawn(status, picture):
 )
 def test_other_deletions_are_drawn(found, picture):
     assert drawn(found) == picture
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        (deletion("deleting"), True),
-        (deletion("verifying"), True),
-        (deletion("recoverable"), False),
-        (deletion("deleting", dry_run=True), False),
-        (deletion("deleting", "report"), False),
-        (deletion("deleting", "empty"), False),
-        (deletion("deleting", origin="adopted"), False),
-        (deletion("deleting", finished_at="2026-11-21T10:00:00Z"), False),
-        (deletion("verifying", progress={"found": 1, "deleted": 1, "purpose": "project_settings"}), False),
-    ],
-)
-def test_force_is_offered_only_where_the_api_accepts_it(found, expected):
-    assert states.forcible(found) is expected

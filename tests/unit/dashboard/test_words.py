@@ -2,7 +2,7 @@
 
 import pytest
 
-from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
+from cleanup_orchestrator.core.condition_types import ConditionType
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.dashboard import words
 
@@ -12,10 +12,6 @@ from cleanup_orchestrator.dashboard import words
     [
         (words._STATUSES, {*Status}),
         (words._MODES, {*Mode}),
-        (
-            words._ATTENTIONS,
-            {*(word for rule in CONDITIONS.values() for word in rule.asks), Status.LEFTOVERS, Status.FAILED},
-        ),
     ],
 )
 def test_the_words_are_those_of_the_api(table, known):
@@ -29,5 +25,5 @@ def test_every_condition_has_words():
 
 def test_a_word_of_a_newer_api_is_shown_as_it_is():
     newer = "paused"
-    assert [f(newer) for f in (words.status, words.attention, words.mode)] == [newer] * 3
+    assert [f(newer) for f in (words.status, words.mode)] == [newer] * 2
     assert words.status_class(newer) == "pc-label-moving"
