@@ -40,9 +40,11 @@ class FilterForm(projects.ProjectForm):
     project = projects.ProjectField(required=False)
 
 
-class ListPage(pages.Page):
+class ListPage(pages.ListPage):
     """A list of records with a filter."""
 
+    #: What a record is called in the ids of HTML.
+    noun: ClassVar[str]
     filter_class: ClassVar[type[FilterForm]] = FilterForm
     #: Rules of the buttons.
     create_rule: ClassVar[str]
@@ -58,11 +60,13 @@ class ListPage(pages.Page):
         query = self.request.GET
         form = self.filter_class(query or None, request=self.request)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {}
-        found |= {"filter": form, "rows": [], "filtered": bool(query)}
+        found |= {"noun": self.noun, "filter": form, "filtered": bool(query)}
         found["may_create"] = calls.allowed(self.request, self.create_rule)
         found["may_end"] = calls.allowed(self.request, self.end_rule)
+        if found["may_end"]:
+            found["columns"] = (*self.columns, _("Actions"))
         if form.is_bound and not form.is_valid():
-            return found
+            return found | {"nothing": False}
         filters = {"state": chosen.get("state"), "project_id": chosen.get("project"), "marker": query.get("marker")}
         extra = {name: value for name, value in chosen.items() if name not in ("state", "project")}
         records, more = pages.page_of(self.records(filters | extra | {"sort": "created_at:desc"}))
@@ -104,6 +108,8 @@ class CreatePage(pages.FormPage):
 class EndPage(pages.FormPage):
     """The question before a record ends."""
 
+    #: What a record is called in the ids of HTML.
+    noun: ClassVar[str]
     form_class = forms.Form
     danger = True
 
@@ -115,4 +121,4 @@ class EndPage(pages.FormPage):
         """Return the record; without one in force, the page has no form."""
         found: dict[str, Any] = super().get_context_data(**kwargs)
         record = self.record()
-        return found | {"row": row(record, projects.names(self.request, [record.project_id]))}
+        return found | {"noun": self.noun, "row": row(record, projects.names(self.request, [record.project_id]))}

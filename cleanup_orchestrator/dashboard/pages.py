@@ -80,6 +80,23 @@ class Page(Guarded, generic.TemplateView):
     """A page that shows something. ``get_context_data`` makes all calls, none is left to the template."""
 
 
+class ListPage(Page):
+    """A page with one table, for the template ``list.html``."""
+
+    #: HTML id of the table.
+    table_id: ClassVar[str]
+    #: Heads of the columns.
+    columns: ClassVar[tuple[Any, ...]]
+    #: HTML id of the form of the filter.
+    filter_id: ClassVar[str] = "pc-filter"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return an empty table."""
+        found: dict[str, Any] = super().get_context_data(**kwargs)
+        found |= {"table_id": self.table_id, "columns": self.columns, "filter_id": self.filter_id}
+        return found | {"rows": [], "nothing": True}
+
+
 class FormPage(Guarded, generic.FormView):
     """A page with a form of Django, and what it does.
 

@@ -191,7 +191,7 @@ MUTATIONS = (
     Mutation(
         "A filter that is not valid shows the records of all projects",
         f"{PANELS}holds.py",
-        "        if form.is_bound and not form.is_valid():\n            return found\n        filters",
+        '        if form.is_bound and not form.is_valid():\n            return found | {"nothing": False}\n        filters',
         "        filters",
         PAGES,
     ),

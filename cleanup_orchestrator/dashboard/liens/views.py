@@ -20,6 +20,8 @@ class Index(holds.ListPage):
 
     page_title = _("Liens")
     template_name = "project_cleanup/liens/index.html"
+    noun, table_id, filter_id = "lien", "liens", "pc-lien-filter"
+    columns = (_("State"), _("Project"), _("Origin"), _("Reason"), _("Recorded"), _("Ends"))
     create_rule = "cleanup:liens:create"
     end_rule = "cleanup:liens:delete"
 
@@ -55,6 +57,7 @@ class Remove(holds.EndPage):
 
     page_title = _("Remove a Lien")
     template_name = "project_cleanup/liens/remove.html"
+    noun = "lien"
     form_id = "pc-lien-remove"
     submit_label = _("Remove the lien")
 

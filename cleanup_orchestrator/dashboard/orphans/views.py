@@ -21,11 +21,13 @@ DETAIL = "horizon:identity:project_orphans:detail"
 _ORPHANS = 50
 
 
-class Index(pages.Page):
+class Index(pages.ListPage):
     """The list of scans."""
 
     page_title = _("Orphans")
     template_name = "project_cleanup/orphans/index.html"
+    table_id = "scans"
+    columns = (_("Started"), _("Started by"), _("Status"), _("Result"), _("Ended"))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of scans."""
@@ -33,11 +35,13 @@ class Index(pages.Page):
         marker = self.request.GET.get("marker")
         client = calls.proxy(self.request)
         scans, more = pages.page_of(client.orphan_scans(limit=pages.PAGE + 1, marker=marker))
+        can_cancel = calls.allowed(self.request, "cleanup:orphan_scans:cancel")
         return found | {
-            "scans": scans,
+            "rows": scans,
+            "columns": (*self.columns, *([_("Action")] if can_cancel else [])),
             "moving": any(not scan.finished_at for scan in scans),
             "can_start": calls.allowed(self.request, "cleanup:orphan_scans:create"),
-            "can_cancel": calls.allowed(self.request, "cleanup:orphan_scans:cancel"),
+            "can_cancel": can_cancel,
             "first_url": pages.first_link(self.request) if marker else "",
             "next_url": pages.next_link(self.request, scans[-1].id) if more else "",
         }
@@ -121,11 +125,16 @@ class Detail(pages.Page):
         }
 
 
-class Orphans(pages.Page):
+class Orphans(pages.ListPage):
     """The orphans that a scan found."""
 
     page_title = _("Orphans of a Scan")
     template_name = "project_cleanup/orphans/orphans.html"
+    table_id = "orphans"
+    columns = (
+        *(_("Service and type"), _("Name and ID"), _("Project ID"), _("Region")),
+        *(_("Created"), _("First seen"), _("Last seen")),
+    )
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of orphans."""
@@ -144,7 +153,8 @@ class Orphans(pages.Page):
             "scan": scan,
             "filter": form,
             "filtered": bool(query.get("project") or query.get("what")),
-            "orphans": rows,
+            "rows": rows,
+            "nothing": form.is_valid(),
             "first_url": pages.first_link(self.request) if marker else "",
             "next_url": pages.next_link(self.request, following) if following else "",
         }

@@ -30,25 +30,26 @@ class FilterForm(projects.ProjectForm):
     project = projects.ProjectField(required=False, label=_("As for the deletion of project (name or ID)"))
 
 
-class Index(pages.Page):
+class Index(pages.ListPage):
     """The services of the catalog, those that block deletions first."""
 
     page_title = _("Services")
     template_name = "project_cleanup/services/index.html"
+    table_id, filter_id = "services", "pc-service-filter"
+    columns = (_("Service"), _("Region"), _("Who lists its resources"), _("Types of resources"), _("Details"))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the services."""
         found: dict[str, Any] = super().get_context_data(**kwargs)
         form = FilterForm(self.request.GET or None, request=self.request)
-        found |= {"filter": form, "filtered": form.is_bound, "rows": [], "listed": False}
+        found |= {"filter": form, "filtered": form.is_bound}
         if form.is_bound and not form.is_valid():
-            return found
+            return found | {"nothing": False}
         project_id = form.cleaned_data["project"] if form.is_bound else None
         services = sorted(calls.proxy(self.request).services(project_id or None), key=_order)
         may_waive = calls.allowed(self.request, "cleanup:waivers:create")
         may_see = calls.allowed(self.request, "cleanup:waivers:list")
         return found | {
-            "listed": True,
             "rows": [_row(service, may_waive, may_see) for service in services],
             "unsupported": sum(service.answered_by == "unsupported" for service in services),
         }

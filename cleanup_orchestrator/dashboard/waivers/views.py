@@ -20,6 +20,11 @@ class Index(holds.ListPage):
 
     page_title = _("Waivers")
     template_name = "project_cleanup/waivers/index.html"
+    noun, table_id, filter_id = "waiver", "waivers", "pc-waiver-filter"
+    columns = (
+        *(_("State"), _("Service"), _("Region"), _("Project")),
+        *(_("Reason"), _("Recorded"), _("Ends")),
+    )
     filter_class = FilterForm
     create_rule = "cleanup:waivers:create"
     end_rule = "cleanup:waivers:delete"
@@ -69,6 +74,7 @@ class Withdraw(holds.EndPage):
 
     page_title = _("Withdraw a Waiver")
     template_name = "project_cleanup/waivers/withdraw.html"
+    noun = "waiver"
     form_id = "pc-waiver-withdraw"
     submit_label = _("Withdraw the waiver")
 

@@ -388,6 +388,7 @@ def test_a_project_that_is_gone_is_not_asked_for(site):
 # ------------------------------------------------------------------------------------------------------------ the lists
 class Holds(holds.ListPage):
     create_rule = end_rule = "cleanup:liens:create"
+    noun, table_id, columns = "lien", "liens", ()
 
     def records(self, filters):
         self.wanted = filters

@@ -1,0 +1,64 @@
+"""The pages with one table: each row has a cell for each column."""
+
+import pathlib
+import re
+
+import pytest
+from django import template
+
+from cleanup_orchestrator import sdk
+from tests.unit.dashboard import stand_in
+
+with stand_in.horizon():
+    from cleanup_orchestrator.dashboard import holds, pages
+    from cleanup_orchestrator.dashboard.liens import views as liens
+    from cleanup_orchestrator.dashboard.orphans import views as orphans
+    from cleanup_orchestrator.dashboard.services import views as services
+    from cleanup_orchestrator.dashboard.waivers import views as waivers
+
+TEMPLATES = pathlib.Path(pages.__file__).parent / "templates"
+TAGS = "cleanup_orchestrator.dashboard.templatetags.project_cleanup"
+#: Replaces the tags that need Horizon.
+register = template.Library()
+register.simple_tag(lambda *_: "/url", name="url")
+register.simple_tag(lambda: "", name="brake_banner")
+
+LIEN = sdk.Lien.received({"id": "l", "project_id": "p", "origin": "billing", "state": "in_force", "user_id": "u"})
+WAIVER = sdk.Waiver.received({"id": "w", "service_type": "dns", "state": "in_force", "user_id": "u"})
+SCAN = sdk.OrphanScan.received({"id": "s", "status": "running", "scheduled": True})
+ORPHAN = sdk.Orphan.received({"id": "o", "service": "network", "type": "port", "project_id": "p"})
+SERVICE = {"service": sdk.Service.received({"service_type": "dns", "types": ["zone"]}), "answered_by": "its plugin"}
+ACTIONS = {"may_end": True, "can_cancel": True}
+
+
+def rendered(kind, **values):
+    found = {"builtins": [__name__], "libraries": {"i18n": "django.templatetags.i18n", "project_cleanup": TAGS}}
+    found["libraries"]["project_brake"] = __name__
+    base = ("django.template.loaders.locmem.Loader", {"base.html": "{% block main %}{% endblock %}"})
+    files = ("django.template.loaders.filesystem.Loader", [str(TEMPLATES)])
+    engine = template.Engine(loaders=[base, files], **found)
+    return engine.get_template(kind.template_name).render(template.Context({"table_id": "t", **values}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "actions"),
+    [
+        (liens.Index, holds.row(LIEN, {}), 1),
+        (waivers.Index, holds.row(WAIVER, {}), 1),
+        (services.Index, SERVICE, 0),
+        (orphans.Index, SCAN, 1),
+        (orphans.Orphans, ORPHAN, 0),
+    ],
+)
+def test_each_row_has_a_cell_for_each_column(kind, row, actions):
+    page = rendered(kind, rows=[row], columns=kind.columns, scan=SCAN)
+    assert len(re.findall(r"<t[dh]\b", page.partition("<tbody>")[2])) == len(kind.columns)
+    page = rendered(kind, rows=[row], columns=kind.columns, scan=SCAN, **ACTIONS)
+    assert len(re.findall(r"<t[dh]\b", page.partition("<tbody>")[2])) == len(kind.columns) + actions
+    assert page.count('<th scope="col">') == len(kind.columns)
+
+
+@pytest.mark.parametrize("kind", [liens.Index, waivers.Index, services.Index, orphans.Index, orphans.Orphans])
+def test_a_page_without_rows_says_why(kind):
+    assert re.search(r'<p id="t-none">[^<]+\.</p>', rendered(kind, rows=[], nothing=True, scan=SCAN))
+    assert "t-none" not in rendered(kind, rows=[], nothing=False, scan=SCAN)
