@@ -185,6 +185,7 @@ PROBLEMS: dict[str, str] = {
     "hash_without_plan": "``plan_hash`` needs ``plan_id``.",
     "plan_without_deletes": "Only a request in mode ``cascade`` or ``empty`` that is no dry run can have a plan.",
     "plan_of_one_project": "A plan covers one project.",
+    "plan_of_other_mode": "The plan is of another mode than the request.",
     "plan_with_selection": "The plan has the selection.",
     "types_with_although_used": "A request with ``although_used`` abandons nothing.",
     "empty_keeps_project": "The deletion keeps the project, with what cannot be deleted.",

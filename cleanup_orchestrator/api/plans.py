@@ -122,11 +122,13 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: As
     """
     d, steps = find(context, requester, plan_id)
     found = plans.hash_of(steps)
+    facts: dict[str, Any] = {"plan_id": plan_id}
     why = ""
     if d.project_id != asked.project_id:
         why = f"it belongs to another project, {d.project_id}"
     elif d.mode is not asked.mode:
         why = f"it is of mode {d.mode}, and the request is of mode {asked.mode}"
+        facts["problem"] = "plan_of_other_mode"
     elif missing := plans.incomplete(d, steps):
         why = f"it is incomplete, {missing}"
     elif context.store.now() > (until := expires_at(context, d)):
@@ -134,7 +136,5 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: As
     elif asked.plan_hash not in (None, found):
         why = f"its hash is {found}, not the given one"
     if why:
-        raise ApiError(
-            409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", plan_id=plan_id
-        )
+        raise ApiError(409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", **facts)
     return found, d.selection

@@ -35,6 +35,8 @@ TEXTS = {
     "plan_without_deletes": f"--plan needs '{_PURGE}' or --cascade, without --dry-run",
     "hash_without_plan": "--plan-hash needs --plan",
     "plan_of_one_project": "--plan cannot be combined with --include-subtree: a plan covers one project",
+    "plan_of_other_mode": f"plan {{plan_id}} cannot be used: '{_PURGE}' needs the plan of a purge, and --cascade that "
+    "of a cascade; make a new dry run",
     "plan_with_selection": "--service, --type, --tag, --created-before and --older-than cannot be combined with "
     "--plan: the plan has the selection",
     "kept_not_recorded": f"only a dry run records which resources it keeps; '{_COMMAND} show' has their number",

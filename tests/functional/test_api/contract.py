@@ -197,7 +197,9 @@ def check_answer(method, path, status, kind, value, formats=True):
 
 
 #: What only a program that calls the API needs: a call, a field, a parameter.
-REST = re.compile(r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)*'|include_subtree|allow_unknown|needs mode")
+REST = re.compile(
+    r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)*'|include_subtree|allow_unknown|mode (cascade|empty)"
+)
 
 
 def check_words(error):

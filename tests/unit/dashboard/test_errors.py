@@ -20,6 +20,7 @@ OTHERS = {
     "hash_without_plan",
     "kept_not_recorded",
     "other_service",
+    "plan_of_other_mode",
     "plan_with_selection",
     "plan_without_deletes",
     "selection_without_empty",
