@@ -6,8 +6,8 @@ import string
 import requests
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.api import answers
 from cleanup_orchestrator.api import errors as api_errors
+from cleanup_orchestrator.api import responses
 from tests.support.cases import each_case
 from tests.unit.dashboard import stand_in
 
@@ -36,7 +36,7 @@ def test_each_error_that_names_calls_or_fields_has_a_text():
 @each_case("text", [str(text) for text in errors.TEXTS.values()])
 def test_a_text_has_only_members_of_an_error(text):
     used = {name for _text, name, _format, _conversion in string.Formatter().parse(text) if name}
-    assert used <= answers.ERROR["properties"].keys() | {"name"}
+    assert used <= responses.Error.fields.keys() | {"name"}
 
 
 def test_a_field_is_named_in_words():

@@ -7,18 +7,13 @@ import string
 
 import requests
 
-from cleanup_orchestrator.api import answers, errors
+from cleanup_orchestrator.api import errors, responses
 from cleanup_orchestrator.api.operations import OPERATIONS
 from cleanup_orchestrator.osc import project_delete, words
 from cleanup_orchestrator.sdk import errors as sdk_errors
 from tests.support.cases import each_case
 
-FIELDS = {
-    name
-    for each in OPERATIONS.values()
-    for part in (each.query, each.body or {})
-    for name in part.get("properties", ())
-}
+FIELDS = {name for each in OPERATIONS.values() for part in (each.query, each.body) if part for name in part.fields}
 
 
 def said(code, detail="what the API says", **members):
@@ -41,7 +36,7 @@ def test_each_error_that_names_calls_or_fields_has_a_text():
 @each_case("text", words.TEXTS.values())
 def test_a_text_has_only_members_of_an_error(text):
     used = {name for _text, name, _format, _conversion in string.Formatter().parse(text) if name}
-    assert used <= answers.ERROR["properties"].keys() | {"name"}
+    assert used <= responses.Error.fields.keys() | {"name"}
 
 
 @each_case(
