@@ -36,7 +36,8 @@ class Blocker(CleanupResource):
     region: str = resource.Body("region", type=str)
     #: Service type. Empty: a task of the whole deletion.
     service: str = resource.Body("service", type=str)
-    #: Resource type, ``unsupported`` (a service without a plugin), or the name of a task.
+    #: Resource type, ``unsupported`` (a service without a plugin), or a task of the whole deletion: ``survey``,
+    #: ``access``, ``drain``, ``close``, ``release`` or ``remove``.
     type: str = resource.Body("type", type=str)
     #: Code of the reason.
     reason: str = resource.Body("reason", type=str)
@@ -44,7 +45,7 @@ class Blocker(CleanupResource):
     message: str = resource.Body("message", type=str)
     #: How to clear it.
     remedy: str = resource.Body("remedy", type=str)
-    #: At most 10 resources that block its leftovers.
+    #: Resources that block one or more of its leftovers, at most 10.
     blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
 
 
@@ -68,7 +69,8 @@ class Progress(CleanupResource):
 
     #: Number of resource types (per region) in the present round.
     steps: int = resource.Body("steps", type=int)
-    #: Number of these types that are finished in this round.
+    #: Number of these types that an inventory has listed, that a delete round has found empty, or that force abandoned.
+    #: Between rounds: of those that have a result in this attempt.
     steps_done: int = resource.Body("steps_done", type=int)
     #: Number of resources that were ever found, also deleted ones.
     found: int = resource.Body("found", type=int)
@@ -79,9 +81,9 @@ class Progress(CleanupResource):
     remaining: int = resource.Body("remaining", type=int)
     #: Number of these leftovers that force abandoned.
     abandoned: int = resource.Body("abandoned", type=int)
-    #: Number of resources that are not the user's, or that are deleted with their parent.
+    #: Number of resources that are not the user's, or that are deleted with their parent, in this attempt.
     kept: int = resource.Body("kept", type=int)
-    #: Number of types whose result is unknown.
+    #: Number of types whose result in this attempt is unknown.
     unknown: int = resource.Body("unknown", type=int)
     #: Number of API calls of the deletion, in all attempts.
     calls: int = resource.Body("calls", type=int)
@@ -110,13 +112,15 @@ class Count(TypeInRegion):
     unselected: int = resource.Body("unselected", type=int)
     #: As in ``progress``, for this type.
     calls: int = resource.Body("calls", type=int)
-    #: Result of the type. Empty: it was not listed in this attempt.
+    #: Result of the type. ``clear``: nothing is left. Empty: it was not listed in this attempt.
     outcome: str = resource.Body("outcome", type=str)
-    #: Whether the type is idle, sent to the workers, running, or done.
+    #: ``idle``, ``dispatched`` (sent to the workers), ``running`` or ``done``.
     state: str = resource.Body("state", type=str)
-    #: Code of the result.
+    #: Code of the result. ``waived``: the type is not listed, and its numbers are from an earlier inventory, if there
+    #: was one.
     reason: str = resource.Body("reason", type=str)
-    #: The result as text, or what the type waits for.
+    #: The result as text. Of a type that this delete round has not tried yet: what it waits for, such as ``waits for
+    #: network.port``.
     message: str = resource.Body("message", type=str)
 
 
@@ -144,7 +148,7 @@ class Force(CleanupResource):
     user_name: str = resource.Body("user_name", type=str)
     #: ID of that request.
     request_id: str = resource.Body("request_id", type=str)
-    #: Number of abandoned resources.
+    #: Number of abandoned resources. The leftovers name them.
     abandoned: int = resource.Body("abandoned", type=int)
     #: Types that were abandoned although they could not be listed.
     unseen: list[UnseenType] = resource.Body("unseen", type=list, list_type=UnseenType)
@@ -157,9 +161,9 @@ class Approval(CleanupResource):
     needed: str = resource.Body("needed", type=str)
     #: Reason that the approver gave.
     reason: str = resource.Body("reason", type=str)
-    #: Number of resources that the approval covers; 0 with ``too_many_deletions``.
+    #: Number of resources that were found then: the approval covers no more. 0 with ``too_many_deletions``.
     resources: int = resource.Body("resources", type=int)
-    #: Hash of the resources that were found then; empty with ``too_many_deletions``.
+    #: Hash, as of a plan, of the resources that were found then; empty with ``too_many_deletions``.
     hash: str = resource.Body("hash", type=str)
     #: When the deletion was approved.
     at: str = resource.Body("at", type=str)
@@ -202,13 +206,13 @@ class Grant(CleanupResource):
 class Selection(CleanupResource):
     """What a deletion that keeps its project deletes. Without a criterion: everything."""
 
-    #: Service types whose resources are selected.
+    #: Official types of the services whose resources are selected.
     services: list[str] = resource.Body("services", type=list, list_type=str)
     #: Resource types that are selected as well. Without both: all types.
     types: list[str] = resource.Body("types", type=list, list_type=str)
     #: Tags that a resource must have.
     tags: list[str] = resource.Body("tags", type=list, list_type=str)
-    #: The time before which a resource must have been created. ``null``: any time.
+    #: The time before which a resource must have been created. One of unknown age is not selected. ``null``: any time.
     created_before: str | None = resource.Body("created_before", type=str)
 
 
@@ -222,49 +226,57 @@ class Deletion(CleanupResource):
     id: str = resource.Body("id", type=str)
     #: ID of the project.
     project_id: str = resource.Body("project_id", type=str)
-    #: Name of the project in Keystone, or its last known name.
+    #: Name of the project in Keystone, read at the request and each time the catalog is read. Of a project that was
+    #: unknown at the request: the name in its latest earlier deletion, or empty.
     project_name: str = resource.Body("project_name", type=str)
-    #: ID of the domain of the project.
+    #: ID of the domain of the project, from the same source.
     domain_id: str = resource.Body("domain_id", type=str)
     #: Whether resources are only reported, or deleted, and whether the project stays.
     mode: str = resource.Body("mode", type=str)
     #: Whether the deletion is a dry run.
     dry_run: bool = resource.Body("dry_run", type=bool)
-    #: Whether the deletion waits for the deletions of projects below.
+    #: Whether the deletion waits for the deletions of projects below. In a tree this is true for each project that has
+    #: projects below it.
     include_subtree: bool = resource.Body("include_subtree", type=bool)
     #: In a tree: ID of the deletion that waits for this one. Empty: none.
     parent_deletion_id: str = resource.Body("parent_deletion_id", type=str)
-    #: Whether a caller requested it, Keystone announced it, or an admin adopted orphans.
+    #: ``request``: a caller requested it. ``noticed``: Keystone announced that the project was deleted without the
+    #: orchestrator; only its leftovers are searched, and nothing is written. ``adopted``: an admin adopted orphans.
     origin: str = resource.Body("origin", type=str)
     #: Status of the deletion.
     status: str = resource.Body("status", type=str)
-    #: Code of why the deletion entered the status. Empty until the first change.
+    #: Code of why the deletion entered the status, such as ``cascade``, ``leftovers`` or ``retried``; it can be the
+    #: reason of a blocker. Empty until the first change.
     reason: str = resource.Body("reason", type=str)
-    #: What the deletion does now, or how it ended.
+    #: What the deletion does now and what it waits for, or how it ended: text for a person, which may change between
+    #: releases.
     message: str = resource.Body("message", type=str)
-    #: The action that the deletion needs from a person. Empty: none.
+    #: What the deletion needs from a person: ``blocked``, ``stalled``, ``approval``, ``lien``, ``brake``, ``leftovers``
+    #: or ``failed``. Empty: nothing. A dry run needs nothing.
     attention: str = resource.Body("attention", type=str)
     #: The same as text.
     attention_message: str = resource.Body("attention_message", type=str)
-    #: Number of the attempt. Each retry adds 1.
+    #: Number of the attempt, from 1. Each retry of a deletion that has ended adds 1.
     attempt: int = resource.Body("attempt", type=int)
     #: Whether ``cancel`` is accepted now.
     cancellable: bool = resource.Body("cancellable", type=bool)
-    #: Whether the status allows ``retry``.
+    #: Whether the status allows ``retry``: the deletion is under way and not being cancelled, or it ended in
+    #: ``leftovers`` or ``failed``.
     retryable: bool = resource.Body("retryable", type=bool)
-    #: Whether ``restore`` is accepted now.
+    #: Whether ``restore`` is accepted now: in ``accepted``, ``draining``, ``inventory`` and ``recoverable``.
     restorable: bool = resource.Body("restorable", type=bool)
     #: Whether the deletion can be forced now.
     forcible: bool = resource.Body("forcible", type=bool)
-    #: ID of the plan that the deletion is bound to. Empty: none.
+    #: ID of the plan that the deletion is bound to. Empty: none, it deletes what it finds.
     plan_id: str = resource.Body("plan_id", type=str)
     #: Hash of that plan. Empty: no plan.
     plan_hash: str = resource.Body("plan_hash", type=str)
-    #: What a deletion that keeps its project deletes. Without a criterion: everything.
+    #: What is deleted in mode ``empty``. Empty arrays and ``null`` are no criteria: without one, everything is.
     selection: Selection = resource.Body("selection", type=Selection)
-    #: When deletes began or can begin. ``null``: not known yet.
+    #: Before the first delete of this attempt: nothing is deleted earlier. Then: when deletes began. ``null``: no
+    #: recovery window is open, and deletes have not begun.
     point_of_no_return_at: str | None = resource.Body("point_of_no_return_at", type=str)
-    #: ID of the user who made the request.
+    #: ID of the user who made the request. With the origin ``noticed`` this, the name and the request are empty.
     user_id: str = resource.Body("user_id", type=str)
     #: Name of that user.
     user_name: str = resource.Body("user_name", type=str)
@@ -276,36 +288,43 @@ class Deletion(CleanupResource):
     updated_at: str = resource.Body("updated_at", type=str)
     #: When the deletion entered its status.
     status_at: str = resource.Body("status_at", type=str)
-    #: When the deletion made progress last.
+    #: When the deletion made progress last. ``stalled`` counts from this time.
     progress_at: str = resource.Body("progress_at", type=str)
     #: When the deletion ended. ``null``: it is under way.
     finished_at: str | None = resource.Body("finished_at", type=str)
-    #: When the lock took effect in this attempt. ``null``: there is no lock.
+    #: When the lock took effect in this attempt. ``null``: it has not, or it was undone: at the end of a deletion whose
+    #: project stays, or by another client.
     drained_at: str | None = resource.Body("drained_at", type=str)
-    #: When the orchestrator saw that another client had deleted the project.
+    #: When the orchestrator saw that Keystone no longer knows the project, which this deletion had not removed.
     project_gone_at: str | None = resource.Body("project_gone_at", type=str)
-    #: Until this time no empty list counts as final.
+    #: Until this time services can accept cached tokens from before the lock, and no empty list counts as final:
+    #: ``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``.
     settle_until: str | None = resource.Body("settle_until", type=str)
     #: What is true about the deletion beside its status.
     conditions: list[Condition] = resource.Body("conditions", type=list, list_type=Condition)
-    #: The force that an admin requested. ``null``: none in this attempt.
+    #: The force that an admin requested. ``null``: none in this attempt, or a cancel withdrew it.
     forced: Force | None = resource.Body("forced", type=Force)
-    #: The counts of a deletion.
+    #: How far the deletion is. ``steps`` and ``steps_done`` begin again with each round. In a list the numbers are
+    #: those of the latest decision.
     progress: Progress = resource.Body("progress", type=Progress)
     #: One link with ``rel`` ``self``: the URL of the record.
     links: list[dict[str, Any]] = resource.Body("links", type=list)
     #: In a tree: the deletions that this deletion waits for. Absent in lists.
     children: list[ChildDeletion] = resource.Body("children", type=list, list_type=ChildDeletion)
-    #: The liens in force on the project. Absent in lists.
+    #: The liens in force on the project now. They hold the deletion, unless it is a dry run or has the origin
+    #: ``noticed``. Absent in lists.
     liens: list[Lien] = resource.Body("liens", type=list, list_type=Lien)
-    #: The waivers that the deletion used when it read the catalog last. Absent in lists.
+    #: The waivers that the deletion used when it read the catalog last, as they were then. They stay when the waivers
+    #: have ended and the project is removed. Absent in lists.
     waivers: list[Waiver] = resource.Body("waivers", type=list, list_type=Waiver)
     #: The approvals of this attempt. Absent in lists.
     approvals: list[Approval] = resource.Body("approvals", type=list, list_type=Approval)
-    #: One object for each type in each region. Absent in lists.
+    #: One object for each type in each region, by region, service and type. Absent in lists.
     counts: list[Count] = resource.Body("counts", type=list, list_type=Count)
-    #: Everything that prevents the deletion from continuing. Absent in lists.
+    #: Everything that prevents the deletion from continuing. What only a person can clear is there from the first list
+    #: that finds it until one that does not. A project below is no blocker while it is being deleted. Absent in lists.
     blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
-    #: The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not see them.
-    #: Absent in lists.
+    #: The role assignments on the project that the lock removed and that are not restored yet; each undo of the lock
+    #: restores them. ``null``: the caller may neither restore nor cancel the deletion, nor see them by
+    #: ``cleanup:deletions:get_grants``. Absent in lists.
     grants_removed: list[Grant] | None = resource.Body("grants_removed", type=list, list_type=Grant)

@@ -23,7 +23,7 @@ class Lien(CleanupResource):
     id: str = resource.Body("id", type=str)
     #: ID of the protected project.
     project_id: str = resource.Body("project_id", type=str)
-    #: The department or system that needs the lien.
+    #: The department or system that needs the lien. Of a plugin lien: the plugin, such as ``plugin:image.image``.
     origin: str = resource.Body("origin", type=str)
     #: Why. Only for callers who may read liens.
     reason: str = resource.Body("reason", type=str)
@@ -126,21 +126,26 @@ class Service(CleanupResource):
 
     #: Region of the endpoints in Keystone. Empty: they have no region.
     region: str = resource.Body("region", type=str)
-    #: Official type of the service; for a second service of the type, with its name or ID.
+    #: Official type of the service. Of a second service of the type in the region: the type, a dot, and the name or ID
+    #: of the service, such as ``object-store.radosgw``.
     service_type: str = resource.Body("service_type", type=str)
     #: Name of the service in Keystone.
     name: str = resource.Body("name", type=str)
-    #: What handles the service.
+    #: ``plugin``: a plugin handles the service. ``protocol``: it lists and deletes its resources itself.
+    #: ``nothing_to_own``: ``[catalog] owns_nothing`` has it. ``waived``: a waiver makes deletions skip it.
+    #: ``unsupported``: nothing lists it, so that no project can be deleted.
     answered_by: str = resource.Body("answered_by", type=str)
-    #: The resource types of the plugin, or those that the service itself declares.
+    #: The resource types of the plugin, or those that the service itself declares. Empty without either.
     types: list[str] = resource.Body("types", type=list, list_type=str)
     #: With ``plugin``: one object for each of ``types``. Empty: no type has a forced delete.
     type_facts: list[TypeFacts] = resource.Body("type_facts", type=list, list_type=TypeFacts)
-    #: Why neither a plugin nor the service itself lists its resources, or what is wrong with that.
+    #: Why neither a plugin nor the service itself lists its resources, or what is wrong with that. With ``waived``: who
+    #: waived it, until when, and why, if the caller may read waivers.
     message: str = resource.Body("message", type=str)
     #: ID of the waiver. ``null``: not waived.
     waiver_id: str | None = resource.Body("waiver_id", type=str)
-    #: Where the service answers over the project resources protocol. Empty: it never did, or only an admin sees it.
+    #: Where the service answers over the project resources protocol. Empty: it never did, or the caller may see only
+    #: the services of a domain.
     protocol_url: str = resource.Body("protocol_url", type=str)
-    #: When the service last said which types it has. ``null``: it never did.
+    #: When the service last said over the protocol which types it has. ``null``: it never did.
     protocol_read_at: str | None = resource.Body("protocol_read_at", type=str)

@@ -20,7 +20,7 @@ class ScanCounts(CleanupResource):
     listed: int = resource.Body("listed", type=int)
     #: Rows of these without an owner, or whose owner cannot be a project.
     owner_unknown: int = resource.Body("owner_unknown", type=int)
-    #: Rows of unknown projects that are younger than ``min_age``.
+    #: Rows of these of unknown projects that are younger than ``min_age``.
     too_young: int = resource.Body("too_young", type=int)
     #: Projects about which Keystone gave no clear answer.
     undecided: int = resource.Body("undecided", type=int)
@@ -39,9 +39,9 @@ class ScanPart(TypeInRegion):
     project_setting: bool = resource.Body("project_setting", type=bool)
     #: The read of its latest result. 0: none.
     read: int = resource.Body("read", type=int)
-    #: Whether the part is idle, sent to the workers, running, or done.
+    #: ``idle``, ``dispatched`` (sent to the workers), ``running`` or ``done``.
     state: str = resource.Body("state", type=str)
-    #: Result of the type. Empty: not read yet.
+    #: ``clear``: listed. ``unknown``: ``reason`` and ``message`` say why. Empty: not read yet.
     outcome: str = resource.Body("outcome", type=str)
     #: Code of why the result is unknown.
     reason: str = resource.Body("reason", type=str)
@@ -72,13 +72,13 @@ class OrphanScan(CleanupResource):
     status: str = resource.Body("status", type=str)
     #: Why the scan has this status.
     message: str = resource.Body("message", type=str)
-    #: Whether the schedule started the scan.
+    #: Whether ``[orphans] schedule_interval`` started the scan. Otherwise a user did.
     scheduled: bool = resource.Body("scheduled", type=bool)
     #: The present read.
     read: int = resource.Body("read", type=int)
-    #: Seconds. Younger resources are skipped.
+    #: Seconds. Younger resources are skipped: ``[orphans] min_age``.
     min_age: int = resource.Body("min_age", type=int)
-    #: Seconds between the end of the first read and the second read.
+    #: Seconds between the end of the first read and the second read: ``[orphans] reread_after``.
     reread_after: int = resource.Body("reread_after", type=int)
     #: ID of the user who started the scan. Empty: the schedule.
     user_id: str = resource.Body("user_id", type=str)
@@ -120,7 +120,7 @@ class Orphan(Owned, TypeInRegion):
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.
     name: str = resource.Body("name", type=str)
-    #: Whether the resource is a project setting.
+    #: Whether the resource is a project setting, such as a quota or a default security group.
     project_setting: bool = resource.Body("project_setting", type=bool)
     #: When the resource was created. ``null``: its service does not say.
     created_at: str | None = resource.Body("created_at", type=str)
@@ -148,7 +148,7 @@ class OrphanProject(CleanupResource):
 
     #: ID of the project.
     project_id: str = resource.Body("project_id", type=str)
-    #: Name of the project in its latest recorded deletion. ``null``: there is none.
+    #: Name of the project in its latest recorded deletion that has one. ``null``: there is none.
     project_name: str | None = resource.Body("project_name", type=str)
     #: ID of its domain from the same source.
     domain_id: str | None = resource.Body("domain_id", type=str)

@@ -29,13 +29,15 @@ class Leftover(TypeInRegion):
     reason: str = resource.Body("reason", type=str)
     #: The same as text, often the answer of the service.
     message: str = resource.Body("message", type=str)
-    #: What to do.
+    #: What to do, who may do it, and what happens then: never empty. Of an abandoned resource, and with
+    #: ``project_gone``: how to delete it by hand, if that is known.
     remedy: str = resource.Body("remedy", type=str)
     #: Whether force abandoned the resource.
     abandoned: bool = resource.Body("abandoned", type=bool)
-    #: ID of the project that the resource belongs to. ``null``: unknown, or not recorded.
+    #: ID of the project that the resource belongs to, recorded under force and for a project that Keystone does not
+    #: know. ``null``: unknown, or not recorded.
     owner: str | None = resource.Body("owner", type=str)
-    #: The resources that block the delete.
+    #: The resources that block the delete, at most 50.
     blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
 
 
@@ -52,11 +54,11 @@ class Event(CleanupResource):
     id: int = resource.Body("id", type=int)
     #: When the entry was recorded.
     at: str = resource.Body("at", type=str)
-    #: Type of the entry, such as ``deletion.accepted``.
+    #: Type of the entry: two words with a dot, such as ``deletion.accepted`` or ``resource.deleted``.
     type: str = resource.Body("type", type=str)
     #: The entry as text.
     message: str = resource.Body("message", type=str)
-    #: ID of the user, or name of the worker. Empty: an engine.
+    #: ID of the user, or name of the engine or the worker. Empty: none is recorded.
     actor: str = resource.Body("actor", type=str)
     #: ID of the request that caused the entry. Empty: no request.
     request_id: str = resource.Body("request_id", type=str)
@@ -77,17 +79,17 @@ class PlannedType(TypeInRegion):
     keep: int = resource.Body("keep", type=int)
     #: Number of resources that would block the cascade.
     protect: int = resource.Body("protect", type=int)
-    #: Sum of the known sizes of the resources to delete. ``null``: none is known.
+    #: Sum of the known sizes of the resources to delete, in bytes. ``null``: none is known.
     size: int | None = resource.Body("size", type=int)
     #: Whether the type was listed.
     known: bool = resource.Body("known", type=bool)
-    #: Whether a waiver excludes the type.
+    #: Whether a waiver excludes the type. Then ``known`` is false.
     waived: bool = resource.Body("waived", type=bool)
-    #: Code of the result.
+    #: Code of the result, as in the counts of a deletion.
     reason: str = resource.Body("reason", type=str)
     #: The result as text.
     message: str = resource.Body("message", type=str)
-    #: SHA-256 of the sorted IDs to delete. Empty: the type was not listed.
+    #: SHA-256 of the sorted IDs to delete, each as JSON on a line. Empty: the type was not listed.
     digest: str = resource.Body("digest", type=str)
 
 
@@ -106,21 +108,22 @@ class Plan(CleanupResource):
     domain_id: str = resource.Body("domain_id", type=str)
     #: Mode of the dry run, and of the deletions that can be bound to it.
     mode: str = resource.Body("mode", type=str)
-    #: What a deletion that keeps its project deletes. Without a criterion: everything.
+    #: What the dry run selected.
     selection: Selection = resource.Body("selection", type=Selection)
     #: When the dry run ended.
     created_at: str = resource.Body("created_at", type=str)
-    #: Until when a cascade can be requested with the plan.
+    #: Until when a deletion can be requested with the plan: ``[deletion] plan_max_age`` seconds after ``created_at``.
     expires_at: str = resource.Body("expires_at", type=str)
     #: ID of the user who requested the dry run.
     user_id: str = resource.Body("user_id", type=str)
     #: Name of that user.
     user_name: str = resource.Body("user_name", type=str)
-    #: Hash of the resources that would be deleted.
+    #: Hash of the resources that would be deleted. The order in which services list them does not change it.
     hash: str = resource.Body("hash", type=str)
     #: Whether ``unknown`` is empty.
     complete: bool = resource.Body("complete", type=bool)
-    #: Types and services that could not be listed, as ``service.type@region``.
+    #: Types that could not be listed, as ``service.type@region``, and unsupported services, as ``service@region``.
+    #: Waived services are not among them.
     unknown: list[str] = resource.Body("unknown", type=list, list_type=str)
     #: Number of resources to delete.
     delete: int = resource.Body("delete", type=int)
@@ -128,13 +131,15 @@ class Plan(CleanupResource):
     keep: int = resource.Body("keep", type=int)
     #: Number of resources that would block the cascade.
     protect: int = resource.Body("protect", type=int)
-    #: Types with resources to delete. The types of one array are deleted in parallel, after those of earlier ones.
+    #: Types with resources to delete, as ``service.type``. The types of one array are deleted in parallel, after those
+    #: of earlier ones.
     order: list[list[str]] = resource.Body("order", type=list)
-    #: Types of project settings, which are deleted with the project.
+    #: Types of project settings (quotas and the like), as ``service.type``. They are deleted right before the project
+    #: is removed, and the plan does not have their resources.
     with_project: list[str] = resource.Body("with_project", type=list, list_type=str)
-    #: One object for each type in each region.
+    #: One object for each type in each region, without project settings.
     types: list[PlannedType] = resource.Body("types", type=list, list_type=PlannedType)
-    #: What would prevent the end of a cascade.
+    #: What would prevent the end of a cascade: protected resources, and unknown types.
     blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
     #: One link with ``rel`` ``self``: the URL of the record.
     links: list[dict[str, Any]] = resource.Body("links", type=list)
@@ -143,7 +148,8 @@ class Plan(CleanupResource):
 class Planned(CleanupResource):
     """What a plan says about a resource."""
 
-    #: What a cascade does with the resource.
+    #: ``delete``. ``keep``: the resource is not the user's, is deleted with its parent, or is not selected.
+    #: ``protect``: it would block the deletion. ``message`` says why.
     action: str = resource.Body("action", type=str)
 
 
@@ -162,5 +168,5 @@ class PlannedResource(Planned, TypeInRegion):
     reason: str = resource.Body("reason", type=str)
     #: The same as text.
     message: str = resource.Body("message", type=str)
-    #: The resources that will block the delete.
+    #: The resources that will block the delete, at most 50.
     blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)

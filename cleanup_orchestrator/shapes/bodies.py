@@ -20,28 +20,46 @@ class SelectionBody(Input):
         forms.list_of(forms.SERVICE_TYPE, 100),
         "Types of services, aliases of them, or names of OpenStack projects. All their resources are selected.",
     )
-    types: list[str] = given(forms.list_of(forms.TYPE_NAME, 200), "Resource types such as ``compute.server``.")
+    types: list[str] = given(
+        forms.list_of(forms.TYPE_NAME, 200),
+        "Resource types that are selected as well, such as ``compute.server``. Without both: all types.",
+    )
     tags: list[str] = given(forms.list_of(forms.TEXT, 50), "A resource must have all of these tags.")
-    created_before: str | None = given(forms.or_null(forms.TIME), "A resource must have been created before this time.")
+    created_before: str | None = given(
+        forms.or_null(forms.TIME),
+        "A resource must have been created before this time. One of unknown age is not selected.",
+    )
 
 
 class CreateBody(Input):
     """The request for the deletion of a project."""
 
-    project_id: str = given(forms.ID, "The project to delete.", required=True)
+    project_id: str = given(forms.ID, "The project: letters, digits and ``-``.", required=True)
     mode: str = given(
         forms.one_of(Mode, default="report"),
         "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first. "
-        "``empty``: delete them, and keep the project.",
+        "``empty``: delete those that ``selection`` selects, and keep the project.",
     )
     dry_run: bool = given(forms.FLAG, "Only list, and write nothing to any service.")
-    include_subtree: bool = given(forms.FLAG, "Also delete every project below this project.")
-    plan_id: str = given(forms.UUID, "The plan that limits what is deleted. ``mode`` must be that of the plan.")
-    plan_hash: str = given(forms.HASH, "The hash that the plan must have. It needs ``plan_id``.")
+    include_subtree: bool = given(
+        forms.FLAG,
+        "Every project below this one gets a deletion in the same mode, and is deleted first. Without it, a request "
+        "for a project with projects below is refused, except in mode ``empty``.",
+    )
+    plan_id: str = given(
+        forms.UUID,
+        "A plan of the project: only resources that it lists for deletion are deleted. ``mode`` must be that of the "
+        "plan. Not with ``dry_run``, ``include_subtree`` or ``selection``.",
+    )
+    plan_hash: str = given(
+        forms.HASH,
+        "The hash that the plan must have: 64 digits, ``0`` to ``f``. It needs ``plan_id``. Absent: any hash.",
+    )
     selection: SelectionBody = given(
         {},
-        "What is deleted, only with ``mode`` ``empty``. Absent: everything. A resource must meet each criterion: its "
-        "type must be in ``types``, or its service in ``services``.",
+        "What is deleted, only with ``mode`` ``empty`` and without ``plan_id``. Absent, or without a criterion: "
+        "everything. A resource must meet each criterion: its type must be in ``types``, or its service in "
+        "``services``.",
     )
 
 
@@ -57,7 +75,9 @@ class ForceBody(Input):
     reason: str = _WHY
     types: list[str] | None = given(
         {"type": ["array", "null"], "maxItems": 200, "items": forms.TYPE_NAME},
-        "The types whose forced delete is used. Absent or ``null``: all that may be used.",
+        "The types whose forced delete is used before a resource is abandoned, as ``service.type``. Absent or "
+        "``null``: all that have one, within ``[force] types`` and ``[force] never``. ``[]``: none. It does not limit "
+        "what is abandoned.",
     )
     although_used: list[str] = given(
         forms.list_of(forms.USED, 50),
@@ -75,12 +95,16 @@ class BrakeBody(Input):
 class LienBody(Input):
     """The request for a lien."""
 
-    project_id: str = given(forms.ID, "The project to protect.", required=True)
+    project_id: str = given(forms.ID, "The project to protect. Keystone is not asked whether it exists.", required=True)
     origin: str = given(
-        forms.ORIGIN, "The department or system that needs the lien, such as ``billing``.", required=True
+        forms.ORIGIN,
+        "The department or system that needs the lien, such as ``billing`` or ``legal``. One line that is not blank.",
+        required=True,
     )
     reason: str = _WHY
-    expires_at: str | None = given(forms.or_null(forms.TIME), "When the lien ends. Absent or ``null``: never.")
+    expires_at: str | None = given(
+        forms.or_null(forms.TIME), "When the lien ends, later than now. Absent or ``null``: when it is removed."
+    )
 
 
 class WaiverBody(Input):
@@ -88,20 +112,31 @@ class WaiverBody(Input):
 
     service_type: str = given(
         forms.SERVICE_TYPE,
-        "The type of the service, an alias of it, or the name of the OpenStack project.",
+        "The type of the service, an alias of it, or the name of the OpenStack project. The official type is recorded; "
+        "a name that os-service-types does not know, as it is.",
         required=True,
     )
     region: str | None = given(forms.REGION, "Only in this region. Absent or ``null``: in every region.")
-    project_id: str | None = given(forms.or_null(forms.ID), "Only for this project. Absent or ``null``: for every one.")
+    project_id: str | None = given(
+        forms.or_null(forms.ID), "Only for deletions of this project. Absent or ``null``: of every project."
+    )
     reason: str = _WHY
     expires_at: str = given(
-        forms.TIME, "When the waiver ends: at most ``[catalog] waiver_limit`` days from now.", required=True
+        forms.TIME,
+        "When the waiver ends: later than now, and at most ``[catalog] waiver_limit`` days from now.",
+        required=True,
     )
-    allow_unknown: bool = given(forms.FLAG, "``true``: the catalog need not have the service in the region.")
+    allow_unknown: bool = given(
+        forms.FLAG,
+        "``true``: the catalog need not have the service in the region. Otherwise one that neither the catalog nor a "
+        "deletion under way has is refused, because it can be a typo.",
+    )
 
 
 class AdoptBody(Input):
     """The request for the deletion of a dead project's orphans."""
 
-    project_id: str = given(forms.ID, "The project whose orphans are deleted.", required=True)
+    project_id: str = given(
+        forms.ID, "The project whose orphans are deleted: letters, digits, ``-`` and ``_``.", required=True
+    )
     dry_run: bool = given(forms.FLAG, "Only list, and write nothing to any service.")

@@ -39,11 +39,14 @@ class Blocker(Shape):
 
     region: str = field("Region. Empty: a task of the whole deletion, or a service without a region.")
     service: str = field("Service type. Empty: a task of the whole deletion.")
-    type: str = field("Resource type, ``unsupported`` (a service without a plugin), or the name of a task.")
+    type: str = field(
+        "Resource type, ``unsupported`` (a service without a plugin), or a task of the whole deletion: ``survey``, "
+        "``access``, ``drain``, ``close``, ``release`` or ``remove``.",
+    )
     reason: str = field("Code of the reason.")
     message: str = field("The same as text.")
     remedy: str = field("How to clear it.")
-    blocked_by: list[BlockingResource] = field("At most 10 resources that block its leftovers.")
+    blocked_by: list[BlockingResource] = field("Resources that block one or more of its leftovers, at most 10.")
 
 
 class Condition(Shape):
@@ -60,7 +63,10 @@ class Progress(Shape):
     """The counts of a deletion."""
 
     steps: int = field("Number of resource types (per region) in the present round.")
-    steps_done: int = field("Number of these types that are finished in this round.")
+    steps_done: int = field(
+        "Number of these types that an inventory has listed, that a delete round has found empty, or that force "
+        "abandoned. Between rounds: of those that have a result in this attempt.",
+    )
     found: int = field("Number of resources that were ever found, also deleted ones.")
     deleted: int = field(
         "Number of resources that the lists of the project no longer have after a delete round, in all attempts. A "
@@ -68,8 +74,10 @@ class Progress(Shape):
     )
     remaining: int = field("Number of leftovers in the latest list of each type in this attempt.")
     abandoned: int = field("Number of these leftovers that force abandoned.")
-    kept: int = field("Number of resources that are not the user's, or that are deleted with their parent.")
-    unknown: int = field("Number of types whose result is unknown.")
+    kept: int = field(
+        "Number of resources that are not the user's, or that are deleted with their parent, in this attempt."
+    )
+    unknown: int = field("Number of types whose result in this attempt is unknown.")
     calls: int = field("Number of API calls of the deletion, in all attempts.")
     round: int = field("Number of the present round. It grows over all attempts.")
     purpose: str = word(RoundPurpose, "Purpose of the present round. Empty: between rounds.")
@@ -86,10 +94,18 @@ class Count(TypeInRegion):
     unplanned: int = field("Number of those in ``remaining`` that the plan does not list for deletion. They stay.")
     unselected: int = field("Number of those in ``remaining`` that the request does not select. They stay.")
     calls: int = field("As in ``progress``, for this type.")
-    outcome: str = word(Outcome, "Result of the type. Empty: it was not listed in this attempt.")
-    state: str = word(StepState, "Whether the type is idle, sent to the workers, running, or done.")
-    reason: str = field("Code of the result.")
-    message: str = field("The result as text, or what the type waits for.")
+    outcome: str = word(
+        Outcome, "Result of the type. ``clear``: nothing is left. Empty: it was not listed in this attempt."
+    )
+    state: str = word(StepState, "``idle``, ``dispatched`` (sent to the workers), ``running`` or ``done``.")
+    reason: str = field(
+        "Code of the result. ``waived``: the type is not listed, and its numbers are from an earlier inventory, if "
+        "there was one.",
+    )
+    message: str = field(
+        "The result as text. Of a type that this delete round has not tried yet: what it waits for, such as ``waits "
+        "for network.port``.",
+    )
 
 
 class UnseenType(TypeInRegion):
@@ -108,7 +124,7 @@ class Force(Shape):
     user_id: str = USER_ID
     user_name: str = USER_NAME
     request_id: str = REQUEST_ID
-    abandoned: int = field("Number of abandoned resources.")
+    abandoned: int = field("Number of abandoned resources. The leftovers name them.")
     unseen: list[UnseenType] = field("Types that were abandoned although they could not be listed.")
 
 
@@ -117,8 +133,10 @@ class Approval(Shape):
 
     needed: str = field("The limit that is exceeded: ``too_many_resources`` or ``too_many_deletions``.")
     reason: str = field("Reason that the approver gave.")
-    resources: int = field("Number of resources that the approval covers; 0 with ``too_many_deletions``.")
-    hash: str = field("Hash of the resources that were found then; empty with ``too_many_deletions``.")
+    resources: int = field(
+        "Number of resources that were found then: the approval covers no more. 0 with ``too_many_deletions``."
+    )
+    hash: str = field("Hash, as of a plan, of the resources that were found then; empty with ``too_many_deletions``.")
     at: str = time("When the deletion was approved.")
     user_id: str = USER_ID
     user_name: str = USER_NAME
@@ -147,10 +165,13 @@ class Grant(Shape):
 class Selection(Shape):
     """What a deletion that keeps its project deletes. Without a criterion: everything."""
 
-    services: list[str] = field("Service types whose resources are selected.")
+    services: list[str] = field("Official types of the services whose resources are selected.")
     types: list[str] = field("Resource types that are selected as well. Without both: all types.")
     tags: list[str] = field("Tags that a resource must have.")
-    created_before: str | None = time("The time before which a resource must have been created. ``null``: any time.")
+    created_before: str | None = time(
+        "The time before which a resource must have been created. One of unknown age is not selected. ``null``: any "
+        "time.",
+    )
 
 
 class Deletion(
@@ -165,63 +186,123 @@ class Deletion(
 
     id: str = uuid("ID of the deletion.")
     project_id: str = field("ID of the project.")
-    project_name: str = field("Name of the project in Keystone, or its last known name.", label="Project")
-    domain_id: str = field("ID of the domain of the project.", quiet=True)
+    project_name: str = field(
+        "Name of the project in Keystone, read at the request and each time the catalog is read. Of a project that was "
+        "unknown at the request: the name in its latest earlier deletion, or empty.",
+        label="Project",
+    )
+    domain_id: str = field("ID of the domain of the project, from the same source.", quiet=True)
     mode: str = word(Mode, "Whether resources are only reported, or deleted, and whether the project stays.")
     dry_run: bool = field("Whether the deletion is a dry run.")
-    include_subtree: bool = field("Whether the deletion waits for the deletions of projects below.", quiet=True)
+    include_subtree: bool = field(
+        "Whether the deletion waits for the deletions of projects below. In a tree this is true for each project that "
+        "has projects below it.",
+        quiet=True,
+    )
     parent_deletion_id: str = field(
         "In a tree: ID of the deletion that waits for this one. Empty: none.", label="Parent Deletion"
     )
     origin: str = word(
-        Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans.", quiet=True
+        Origin,
+        "``request``: a caller requested it. ``noticed``: Keystone announced that the project was deleted without the "
+        "orchestrator; only its leftovers are searched, and nothing is written. ``adopted``: an admin adopted orphans.",
+        quiet=True,
     )
     status: str = word(Status, "Status of the deletion.")
-    reason: str = field("Code of why the deletion entered the status. Empty until the first change.", quiet=True)
-    message: str = field("What the deletion does now, or how it ended.")
-    attention: str = field("The action that the deletion needs from a person. Empty: none.")
+    reason: str = field(
+        "Code of why the deletion entered the status, such as ``cascade``, ``leftovers`` or ``retried``; it can be the "
+        "reason of a blocker. Empty until the first change.",
+        quiet=True,
+    )
+    message: str = field(
+        "What the deletion does now and what it waits for, or how it ended: text for a person, which may change "
+        "between releases.",
+    )
+    attention: str = field(
+        "What the deletion needs from a person: ``blocked``, ``stalled``, ``approval``, ``lien``, ``brake``, "
+        "``leftovers`` or ``failed``. Empty: nothing. A dry run needs nothing.",
+    )
     attention_message: str = field("The same as text.")
-    attempt: int = field("Number of the attempt. Each retry adds 1.", minimum=1, quiet=True)
+    attempt: int = field(
+        "Number of the attempt, from 1. Each retry of a deletion that has ended adds 1.", minimum=1, quiet=True
+    )
     cancellable: bool = field("Whether ``cancel`` is accepted now.", quiet=True)
-    retryable: bool = field("Whether the status allows ``retry``.", quiet=True)
-    restorable: bool = field("Whether ``restore`` is accepted now.", quiet=True)
+    retryable: bool = field(
+        "Whether the status allows ``retry``: the deletion is under way and not being cancelled, or it ended in "
+        "``leftovers`` or ``failed``.",
+        quiet=True,
+    )
+    restorable: bool = field(
+        "Whether ``restore`` is accepted now: in ``accepted``, ``draining``, ``inventory`` and ``recoverable``.",
+        quiet=True,
+    )
     forcible: bool = field("Whether the deletion can be forced now.", quiet=True)
-    plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none.")
+    plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none, it deletes what it finds.")
     plan_hash: str = field("Hash of that plan. Empty: no plan.", quiet=True)
-    selection: Selection = field()
-    point_of_no_return_at: str | None = time("When deletes began or can begin. ``null``: not known yet.")
-    user_id: str = quiet(USER_ID)
+    selection: Selection = field(
+        "What is deleted in mode ``empty``. Empty arrays and ``null`` are no criteria: without one, everything is.",
+    )
+    point_of_no_return_at: str | None = time(
+        "Before the first delete of this attempt: nothing is deleted earlier. Then: when deletes began. ``null``: no "
+        "recovery window is open, and deletes have not begun.",
+    )
+    user_id: str = field(
+        "ID of the user who made the request. With the origin ``noticed`` this, the name and the request are empty.",
+        quiet=True,
+    )
     user_name: str = USER_NAME
     request_id: str = quiet(REQUEST_ID)
     created_at: str = time("When the deletion was recorded.")
     updated_at: str = time("When the record changed last.", quiet=True)
     status_at: str = time("When the deletion entered its status.", quiet=True)
-    progress_at: str = time("When the deletion made progress last.", quiet=True)
+    progress_at: str = time("When the deletion made progress last. ``stalled`` counts from this time.", quiet=True)
     finished_at: str | None = time("When the deletion ended. ``null``: it is under way.")
-    drained_at: str | None = time("When the lock took effect in this attempt. ``null``: there is no lock.", quiet=True)
-    project_gone_at: str | None = time("When the orchestrator saw that another client had deleted the project.")
-    settle_until: str | None = time("Until this time no empty list counts as final.", quiet=True)
+    drained_at: str | None = time(
+        "When the lock took effect in this attempt. ``null``: it has not, or it was undone: at the end of a deletion "
+        "whose project stays, or by another client.",
+        quiet=True,
+    )
+    project_gone_at: str | None = time(
+        "When the orchestrator saw that Keystone no longer knows the project, which this deletion had not removed.",
+    )
+    settle_until: str | None = time(
+        "Until this time services can accept cached tokens from before the lock, and no empty list counts as final: "
+        "``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``.",
+        quiet=True,
+    )
     conditions: list[Condition] = field("What is true about the deletion beside its status.")
-    forced: Force | None = field("The force that an admin requested. ``null``: none in this attempt.")
-    progress: Progress = field()
+    forced: Force | None = field(
+        "The force that an admin requested. ``null``: none in this attempt, or a cancel withdrew it."
+    )
+    progress: Progress = field(
+        "How far the deletion is. ``steps`` and ``steps_done`` begin again with each round. In a list the numbers are "
+        "those of the latest decision.",
+    )
     links: list[Link] = SELF
     children: list[ChildDeletion] = field(
         "In a tree: the deletions that this deletion waits for.",
         detail=True,
     )
-    liens: list[Lien] = field("The liens in force on the project.", detail=True)
+    liens: list[Lien] = field(
+        "The liens in force on the project now. They hold the deletion, unless it is a dry run or has the origin "
+        "``noticed``.",
+        detail=True,
+    )
     waivers: list[Waiver] = field(
-        "The waivers that the deletion used when it read the catalog last.",
+        "The waivers that the deletion used when it read the catalog last, as they were then. They stay when the "
+        "waivers have ended and the project is removed.",
         detail=True,
     )
     approvals: list[Approval] = field("The approvals of this attempt.", detail=True)
-    counts: list[Count] = field("One object for each type in each region.", detail=True)
+    counts: list[Count] = field("One object for each type in each region, by region, service and type.", detail=True)
     blockers: list[Blocker] = field(
-        "Everything that prevents the deletion from continuing.",
+        "Everything that prevents the deletion from continuing. What only a person can clear is there from the first "
+        "list that finds it until one that does not. A project below is no blocker while it is being deleted.",
         detail=True,
     )
     grants_removed: list[Grant] | None = field(
-        "The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not see "
-        "them.",
+        "The role assignments on the project that the lock removed and that are not restored yet; each undo of the "
+        "lock restores them. ``null``: the caller may neither restore nor cancel the deletion, nor see them by "
+        "``cleanup:deletions:get_grants``.",
         detail=True,
     )

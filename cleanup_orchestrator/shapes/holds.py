@@ -17,7 +17,9 @@ class Lien(
 
     id: str = uuid("ID of the lien.")
     project_id: str = field("ID of the protected project.")
-    origin: str = field("The department or system that needs the lien.")
+    origin: str = field(
+        "The department or system that needs the lien. Of a plugin lien: the plugin, such as ``plugin:image.image``."
+    )
     reason: str = field("Why. Only for callers who may read liens.", optional=True)
     created_at: str = time("When the lien was recorded.", optional=True)
     expires_at: str | None = time("When the lien ends. ``null``: it is in force until it is removed.")
@@ -103,19 +105,32 @@ class Service(Shape, many="services", columns="region service_type name answered
     """An entry of the catalog, and what handles it."""
 
     region: str = field("Region of the endpoints in Keystone. Empty: they have no region.")
-    service_type: str = field("Official type of the service; for a second service of the type, with its name or ID.")
+    service_type: str = field(
+        "Official type of the service. Of a second service of the type in the region: the type, a dot, and the name or "
+        "ID of the service, such as ``object-store.radosgw``."
+    )
     name: str = field("Name of the service in Keystone.")
     answered_by: str = word(
         ["plugin", "protocol", "nothing_to_own", "waived", "unsupported"],
-        "What handles the service.",
+        "``plugin``: a plugin handles the service. ``protocol``: it lists and deletes its resources itself. "
+        "``nothing_to_own``: ``[catalog] owns_nothing`` has it. ``waived``: a waiver makes deletions skip it. "
+        "``unsupported``: nothing lists it, so that no project can be deleted.",
     )
-    types: list[str] = field("The resource types of the plugin, or those that the service itself declares.")
+    types: list[str] = field(
+        "The resource types of the plugin, or those that the service itself declares. Empty without either."
+    )
     type_facts: list[TypeFacts] = field(
         "With ``plugin``: one object for each of ``types``. Empty: no type has a forced delete.",
     )
-    message: str = field("Why neither a plugin nor the service itself lists its resources, or what is wrong with that.")
+    message: str = field(
+        "Why neither a plugin nor the service itself lists its resources, or what is wrong with that. With ``waived``: "
+        "who waived it, until when, and why, if the caller may read waivers.",
+    )
     waiver_id: str | None = uuid("ID of the waiver. ``null``: not waived.")
     protocol_url: str = field(
-        "Where the service answers over the project resources protocol. Empty: it never did, or only an admin sees it.",
+        "Where the service answers over the project resources protocol. Empty: it never did, or the caller may see "
+        "only the services of a domain.",
     )
-    protocol_read_at: str | None = time("When the service last said which types it has. ``null``: it never did.")
+    protocol_read_at: str | None = time(
+        "When the service last said over the protocol which types it has. ``null``: it never did."
+    )

@@ -13,7 +13,7 @@ class ScanCounts(Shape):
 
     listed: int = field("Rows of the first read, of all owners.")
     owner_unknown: int = field("Rows of these without an owner, or whose owner cannot be a project.")
-    too_young: int = field("Rows of unknown projects that are younger than ``min_age``.")
+    too_young: int = field("Rows of these of unknown projects that are younger than ``min_age``.")
     undecided: int = field("Projects about which Keystone gave no clear answer.")
     candidates: int = field("Resources of unknown projects at the first read.")
     orphans: int = field("Candidates that the second read confirmed.")
@@ -25,8 +25,10 @@ class ScanPart(TypeInRegion):
 
     project_setting: bool = field("Whether the type is a project setting.")
     read: int = field("The read of its latest result. 0: none.")
-    state: str = word(StepState, "Whether the part is idle, sent to the workers, running, or done.")
-    outcome: str = word(Outcome, "Result of the type. Empty: not read yet.")
+    state: str = word(StepState, "``idle``, ``dispatched`` (sent to the workers), ``running`` or ``done``.")
+    outcome: str = word(
+        Outcome, "``clear``: listed. ``unknown``: ``reason`` and ``message`` say why. Empty: not read yet."
+    )
     reason: str = field("Code of why the result is unknown.")
     message: str = field("The same as text.")
 
@@ -47,10 +49,12 @@ class OrphanScan(Shape, one="orphan_scan", many="orphan_scans", columns="id stat
     id: str = uuid("ID of the scan.")
     status: str = word(ScanStatus, "Status of the scan.")
     message: str = field("Why the scan has this status.")
-    scheduled: bool = field("Whether the schedule started the scan.")
+    scheduled: bool = field("Whether ``[orphans] schedule_interval`` started the scan. Otherwise a user did.")
     read: int = field("The present read.", minimum=1, maximum=2)
-    min_age: int = field("Seconds. Younger resources are skipped.")
-    reread_after: int = field("Seconds between the end of the first read and the second read.")
+    min_age: int = field("Seconds. Younger resources are skipped: ``[orphans] min_age``.")
+    reread_after: int = field(
+        "Seconds between the end of the first read and the second read: ``[orphans] reread_after``."
+    )
     user_id: str = field("ID of the user who started the scan. Empty: the schedule.")
     user_name: str = USER_NAME
     request_id: str = REQUEST_ID
@@ -83,7 +87,9 @@ class Orphan(
 
     id: str = field("ID of the resource in its service.")
     name: str = field("Name of the resource in its service.")
-    project_setting: bool = field("Whether the resource is a project setting.")
+    project_setting: bool = field(
+        "Whether the resource is a project setting, such as a quota or a default security group."
+    )
     created_at: str | None = time("When the resource was created. ``null``: its service does not say.")
     age_known: bool = field("Whether ``created_at`` is known.")
     first_seen_at: str = time("When the first read found the resource.")
@@ -105,7 +111,9 @@ class OrphanProject(
     """A project that no longer exists, and the number of its orphans."""
 
     project_id: str = field("ID of the project.")
-    project_name: str | None = field("Name of the project in its latest recorded deletion. ``null``: there is none.")
+    project_name: str | None = field(
+        "Name of the project in its latest recorded deletion that has one. ``null``: there is none."
+    )
     domain_id: str | None = field("ID of its domain from the same source.")
     deletion_id: str | None = uuid("ID of that deletion.")
     orphans: int = field("Number of orphans, without project settings.")

@@ -35,9 +35,16 @@ DELETE, KEEP, PROTECT = "delete", "keep", "protect"
 _STATE = forms.one_of((IN_FORCE, ENDED, ANY), default=IN_FORCE)
 _NEXT = "The last item of the previous page. Use the link ``next``, which has it."
 _ONLY = "Only items with this value."
-_SORT = "``key:asc`` or ``key:desc``, separated by commas; without a direction ``asc``."
+_SORT = (
+    "``key:asc`` or ``key:desc``, separated by commas; without a direction ``asc``. Each key can occur once. Without "
+    "it ``created_at:desc``."
+)
 
-_LIMIT = given(forms.LIMIT, "Maximum number of items on the page. A value above ``[api] max_limit`` is reduced to it.")
+_LIMIT = given(
+    forms.LIMIT,
+    "Maximum number of items on the page, at least 1; without it 100. A value above ``[api] max_limit`` is reduced to "
+    "it.",
+)
 _ROW = given(forms.NUMBER, _NEXT)
 _RECORD = given(forms.UUID, _NEXT)
 
@@ -61,7 +68,9 @@ _REASON = "Only leftovers with this reason."
 class LeftoversQuery(InPlace):
     """A list of the leftovers of a deletion."""
 
-    reason: str = given(forms.one_of(Reason), _REASON)
+    reason: str = given(
+        forms.one_of(Reason), f"{_REASON} ``kept``: what a dry run would keep; other deletions do not record that."
+    )
     abandoned: str = _ABANDONED
     limit: str = _LIMIT
     marker: str = _ROW
@@ -96,12 +105,15 @@ class DeletionsQuery(Input):
     mode: str = given(forms.one_of(Mode), _ONLY)
     dry_run: str = given(forms.BOOLEAN, _ONLY)
     attention: str = given(
-        forms.BOOLEAN, "``true``: only deletions that need an action of a person. ``false``: only the others."
+        forms.BOOLEAN,
+        "``true``: only deletions that need an action of a person. ``false``: only the others. One that ended in "
+        "``leftovers`` or ``failed`` needs none if the project has a later deletion that is no dry run.",
     )
     project_id: str = given(forms.ID, "Only deletions of this project.")
     domain_id: str = given(forms.ID, "Only deletions of projects of this domain.")
     project_name: str = given(
-        forms.TEXT, "Only deletions of projects that had this name when the deletion was requested."
+        forms.TEXT,
+        "Only deletions whose ``project_name`` is this one. Projects of several domains can have it.",
     )
     user_id: str = given(forms.ID, "Only deletions that this user requested.")
     user_name: str = given(forms.TEXT, "Only deletions that a user of this name requested.")
@@ -110,12 +122,16 @@ class DeletionsQuery(Input):
     created_since: str = given(forms.TIME, "Only deletions that were requested at this time or later.")
     created_until: str = given(forms.TIME, "Only deletions that were requested before this time.")
     changed_since: str = given(
-        forms.TIME, "Only deletions that changed at this time or later, the latest change first."
+        forms.TIME,
+        "Only deletions that changed at this time or later; without ``sort`` the latest change first.",
     )
     limit: str = _LIMIT
     marker: str = _RECORD
     sort: str = given(forms.sort(SORT_KEYS), _SORT)
-    status: list[str] = given(forms.one_of([*Status, LIVE]), "Only deletions in one of the statuses.")
+    status: list[str] = given(
+        forms.one_of([*Status, LIVE]),
+        "Only deletions in one of the statuses. ``live``: all statuses of a deletion under way.",
+    )
 
 
 class LiensQuery(Input):
@@ -123,7 +139,7 @@ class LiensQuery(Input):
 
     project_id: str = given(forms.ID, "Only liens on this project.")
     origin: str = given(forms.TEXT, _ONLY)
-    state: str = given(_STATE, "Only liens in force, ended, or all.")
+    state: str = given(_STATE, "Only liens in force, ended (expired or removed), or all.")
     limit: str = _LIMIT
     marker: str = _RECORD
     sort: str = given(forms.sort(LIEN_SORT_KEYS), _SORT)
@@ -133,9 +149,9 @@ class WaiversQuery(Input):
     """A list of waivers."""
 
     service_type: str = given(forms.SERVICE_TYPE, "Only waivers of this service, by any of its names.")
-    region: str = given(forms.TEXT, "Only waivers for this region.")
-    project_id: str = given(forms.ID, "Only waivers for this project.")
-    state: str = given(_STATE, "Only waivers in force, ended, or all.")
+    region: str = given(forms.TEXT, "Only waivers for this region, without those for every region.")
+    project_id: str = given(forms.ID, "Only waivers for this project, without those for every project.")
+    state: str = given(_STATE, "Only waivers in force, ended (expired or withdrawn), or all.")
     limit: str = _LIMIT
     marker: str = _RECORD
     sort: str = given(forms.sort(WAIVER_SORT_KEYS), _SORT)
@@ -159,7 +175,10 @@ class OfProject(Input):
 class OrphansQuery(OfProject, InPlace):
     """A list of orphans."""
 
-    format: str = given(forms.one_of(("json", "csv")), "Without it: CSV if ``Accept`` is ``text/csv``, otherwise JSON.")
+    format: str = given(
+        forms.one_of(("json", "csv")),
+        "Without it: CSV if ``Accept`` is ``text/csv``, otherwise JSON. CSV has all items, without pages.",
+    )
     limit: str = _LIMIT
     marker: str = _ROW
 
@@ -175,10 +194,12 @@ class OrphanProjectsQuery(Input):
 class ServicesQuery(Input):
     """The list of services."""
 
-    project_id: str = given(forms.ID, "Answer as for a deletion of this project.")
+    project_id: str = given(
+        forms.ID, "Answer as for a deletion of this project. Without it, waivers for one project are not applied."
+    )
 
 
-_OF_RESOURCE = "Only entries that name the resource with this ID."
+_OF_RESOURCE = "Only entries that name the resource with this ID. In Swift: the name of the container."
 
 
 class EventsQuery(Input):

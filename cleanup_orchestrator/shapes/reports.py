@@ -19,10 +19,16 @@ class Leftover(TypeInRegion, many="leftovers"):
     size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
     reason: str = word(Reason, "Code of why the resource is left.")
     message: str = field("The same as text, often the answer of the service.")
-    remedy: str = field("What to do.")
+    remedy: str = field(
+        "What to do, who may do it, and what happens then: never empty. Of an abandoned resource, and with "
+        "``project_gone``: how to delete it by hand, if that is known.",
+    )
     abandoned: bool = field("Whether force abandoned the resource.")
-    owner: str | None = field("ID of the project that the resource belongs to. ``null``: unknown, or not recorded.")
-    blocked_by: list[BlockingResource] = field("The resources that block the delete.")
+    owner: str | None = field(
+        "ID of the project that the resource belongs to, recorded under force and for a project that Keystone does not "
+        "know. ``null``: unknown, or not recorded."
+    )
+    blocked_by: list[BlockingResource] = field("The resources that block the delete, at most 50.")
 
 
 class ProjectLeftover(InDeletion, Leftover):
@@ -34,9 +40,9 @@ class Event(Shape, many="events"):
 
     id: int = field("Number of the entry, which is also its marker. Later entries have greater numbers.")
     at: str = time("When the entry was recorded.")
-    type: str = field("Type of the entry, such as ``deletion.accepted``.")
+    type: str = field("Type of the entry: two words with a dot, such as ``deletion.accepted`` or ``resource.deleted``.")
     message: str = field("The entry as text.")
-    actor: str = field("ID of the user, or name of the worker. Empty: an engine.")
+    actor: str = field("ID of the user, or name of the engine or the worker. Empty: none is recorded.")
     request_id: str = field("ID of the request that caused the entry. Empty: no request.")
     data: dict[str, Any] = field("Details. The fields depend on ``type``.")
 
@@ -51,12 +57,12 @@ class PlannedType(TypeInRegion):
     delete: int = field("Number of resources to delete.")
     keep: int = field("Number of resources to keep.")
     protect: int = field("Number of resources that would block the cascade.")
-    size: int | None = field("Sum of the known sizes of the resources to delete. ``null``: none is known.")
+    size: int | None = field("Sum of the known sizes of the resources to delete, in bytes. ``null``: none is known.")
     known: bool = field("Whether the type was listed.")
-    waived: bool = field("Whether a waiver excludes the type.")
-    reason: str = field("Code of the result.")
+    waived: bool = field("Whether a waiver excludes the type. Then ``known`` is false.")
+    reason: str = field("Code of the result, as in the counts of a deletion.")
     message: str = field("The result as text.")
-    digest: str = field("SHA-256 of the sorted IDs to delete. Empty: the type was not listed.")
+    digest: str = field("SHA-256 of the sorted IDs to delete, each as JSON on a line. Empty: the type was not listed.")
 
 
 class Plan(Shape, one="plan"):
@@ -67,30 +73,46 @@ class Plan(Shape, one="plan"):
     project_name: str = field("Name of the project.")
     domain_id: str = field("ID of the domain of the project.")
     mode: str = word(sorted(DELETING_MODES), "Mode of the dry run, and of the deletions that can be bound to it.")
-    selection: Selection = field()
+    selection: Selection = field("What the dry run selected.")
     created_at: str = time("When the dry run ended.")
-    expires_at: str = time("Until when a cascade can be requested with the plan.")
+    expires_at: str = time(
+        "Until when a deletion can be requested with the plan: ``[deletion] plan_max_age`` seconds after "
+        "``created_at``."
+    )
     user_id: str = field("ID of the user who requested the dry run.")
     user_name: str = USER_NAME
-    hash: str = field("Hash of the resources that would be deleted.")
+    hash: str = field(
+        "Hash of the resources that would be deleted. The order in which services list them does not change it."
+    )
     complete: bool = field("Whether ``unknown`` is empty.")
-    unknown: list[str] = field("Types and services that could not be listed, as ``service.type@region``.")
+    unknown: list[str] = field(
+        "Types that could not be listed, as ``service.type@region``, and unsupported services, as ``service@region``. "
+        "Waived services are not among them."
+    )
     delete: int = field("Number of resources to delete.")
     keep: int = field("Number of resources to keep.")
     protect: int = field("Number of resources that would block the cascade.")
     order: list[list[str]] = field(
-        "Types with resources to delete. The types of one array are deleted in parallel, after those of earlier ones.",
+        "Types with resources to delete, as ``service.type``. The types of one array are deleted in parallel, after "
+        "those of earlier ones.",
     )
-    with_project: list[str] = field("Types of project settings, which are deleted with the project.")
-    types: list[PlannedType] = field("One object for each type in each region.")
-    blockers: list[Blocker] = field("What would prevent the end of a cascade.")
+    with_project: list[str] = field(
+        "Types of project settings (quotas and the like), as ``service.type``. They are deleted right before the "
+        "project is removed, and the plan does not have their resources."
+    )
+    types: list[PlannedType] = field("One object for each type in each region, without project settings.")
+    blockers: list[Blocker] = field("What would prevent the end of a cascade: protected resources, and unknown types.")
     links: list[Link] = SELF
 
 
 class Planned(Shape):
     """What a plan says about a resource."""
 
-    action: str = word(["delete", "keep", "protect"], "What a cascade does with the resource.")
+    action: str = word(
+        ["delete", "keep", "protect"],
+        "``delete``. ``keep``: the resource is not the user's, is deleted with its parent, or is not selected. "
+        "``protect``: it would block the deletion. ``message`` says why.",
+    )
 
 
 class PlannedResource(
@@ -103,4 +125,4 @@ class PlannedResource(
     size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
     reason: str = word(Reason, "Code of the reason.")
     message: str = field("The same as text.")
-    blocked_by: list[BlockingResource] = field("The resources that will block the delete.")
+    blocked_by: list[BlockingResource] = field("The resources that will block the delete, at most 50.")
