@@ -88,10 +88,11 @@ def meaning(schema: Schema) -> str:
     values = schema.get("enum") or schema.get("items", {}).get("enum")
     if values and all(f"``{value}``" in said[0] for value in values):
         pass
-    elif values and len(values) <= 12:
+    elif values and len(values) <= 20:
         said.append(f"One of {', '.join(f'``{value}``' if value else 'empty' for value in values)}.")
     elif values:
-        said.append("A reason of :doc:`/admin/operations`.")
+        code = set(values) <= set(errors.CODES)
+        said.append("A code of :ref:`errors`." if code else "A reason of :doc:`/admin/operations`.")
     if keys := schema.get("x-sort-keys"):
         said.append(f"The keys are {', '.join(f'``{key}``' for key in keys)}.")
     if "default" in schema:

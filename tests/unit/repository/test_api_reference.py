@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cleanup_orchestrator.api import errors, openapi
 from cleanup_orchestrator.api.operations import OPERATIONS
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.reasons import Reason
 from tests.support.cases import each_case
 
 ROOT = Path(__file__).parents[3]
@@ -58,3 +60,10 @@ def test_a_value_is_described_with_its_limits():
     assert api_reference.kind({"type": ["string", "null"], "format": "date-time"}) == "time or null"
     assert api_reference.meaning({"enum": ["a", ""], "description": "X."}) == "X. One of ``a``, empty."
     assert api_reference.meaning({"type": "array", "maxItems": 20, "items": {}}) == "At most 20 items."
+
+
+def test_a_long_set_of_values_leads_to_its_page():
+    """The reference once called each status and each code of an error a reason."""
+    assert api_reference.meaning({"enum": list(Status)}) == f"One of {', '.join(f'``{each}``' for each in Status)}."
+    assert api_reference.meaning({"enum": list(Reason)}) == "A reason of :doc:`/admin/operations`."
+    assert api_reference.meaning({"enum": list(errors.CODES)}) == "A code of :ref:`errors`."
