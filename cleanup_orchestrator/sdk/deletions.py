@@ -298,7 +298,8 @@ class Deletion(CleanupResource):
     #: When the orchestrator saw that Keystone no longer knows the project, which this deletion had not removed.
     project_gone_at: str | None = resource.Body("project_gone_at", type=str)
     #: Until this time services can accept cached tokens from before the lock, and no empty list counts as final:
-    #: ``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``.
+    #: ``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``. ``null``: both
+    #: are ``null``.
     settle_until: str | None = resource.Body("settle_until", type=str)
     #: What is true about the deletion beside its status.
     conditions: list[Condition] = resource.Body("conditions", type=list, list_type=Condition)
@@ -325,6 +326,6 @@ class Deletion(CleanupResource):
     #: that finds it until one that does not. A project below is no blocker while it is being deleted. Absent in lists.
     blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
     #: The role assignments on the project that the lock removed and that are not restored yet; each undo of the lock
-    #: restores them. ``null``: the caller may neither restore nor cancel the deletion, nor see them by
-    #: ``cleanup:deletions:get_grants``. Absent in lists.
+    #: restores them. Deletions of projects below have their own. ``null``: the caller may neither restore nor cancel
+    #: the deletion, nor see them by ``cleanup:deletions:get_grants``. Absent in lists.
     grants_removed: list[Grant] | None = resource.Body("grants_removed", type=list, list_type=Grant)

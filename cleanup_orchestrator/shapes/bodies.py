@@ -44,7 +44,7 @@ class CreateBody(Input):
     include_subtree: bool = given(
         forms.FLAG,
         "Every project below this one gets a deletion in the same mode, and is deleted first. Without it, a request "
-        "for a project with projects below is refused, except in mode ``empty``.",
+        "for a project with projects below is refused. Not in mode ``empty``, which leaves them as they are.",
     )
     plan_id: str = given(
         forms.UUID,

@@ -267,7 +267,8 @@ class Deletion(
     )
     settle_until: str | None = time(
         "Until this time services can accept cached tokens from before the lock, and no empty list counts as final: "
-        "``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``.",
+        "``[drain] token_cache_time`` seconds after the later of ``drained_at`` and ``project_gone_at``. ``null``: "
+        "both are ``null``.",
         quiet=True,
     )
     conditions: list[Condition] = field("What is true about the deletion beside its status.")
@@ -302,7 +303,7 @@ class Deletion(
     )
     grants_removed: list[Grant] | None = field(
         "The role assignments on the project that the lock removed and that are not restored yet; each undo of the "
-        "lock restores them. ``null``: the caller may neither restore nor cancel the deletion, nor see them by "
-        "``cleanup:deletions:get_grants``.",
+        "lock restores them. Deletions of projects below have their own. ``null``: the caller may neither restore nor "
+        "cancel the deletion, nor see them by ``cleanup:deletions:get_grants``.",
         detail=True,
     )
