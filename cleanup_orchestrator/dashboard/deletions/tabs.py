@@ -31,6 +31,19 @@ _RESOURCES = 50
 _ACTIONS = {"delete": _("To delete"), "keep": _("To keep"), "protect": _("Protected")}
 
 
+#: Fields of a deletion that the pages show in their own way, or that concern only programs. A field that is not here,
+#: such as one of a newer server, is shown with the facts.
+_PLACED = frozenset(
+    {
+        *("id", "project_id", "project_name", "domain_id", "mode", "dry_run", "include_subtree", "parent_deletion_id"),
+        *("origin", "status", "reason", "message", "attention", "attention_message", "attempt"),
+        *("cancellable", "retryable", "restorable", "forcible", "plan_id", "plan_hash", "point_of_no_return_at"),
+        *("user_id", "user_name", "request_id", "created_at", "updated_at", "status_at", "progress_at"),
+        *("finished_at", "drained_at", "project_gone_at", "settle_until"),
+    }
+)
+
+
 class Tab(NamedTuple):
     """A tab."""
 
@@ -81,7 +94,14 @@ def _overview(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) ->
         "lists_only": states.lists_only(deletion),
         "selects": bool(criteria),
         "attention_url": _attention_url(request, deletion),
+        "further": _further(deletion),
     }
+
+
+def _further(deletion: sdk.Deletion) -> dict[str, str]:
+    """Return the texts and numbers of a deletion that have no place of their own, by a title."""
+    simple = {name: value for name, value in deletion.items() if name not in _PLACED and isinstance(value, (str, int))}
+    return {name.replace("_", " ").capitalize(): str(value) for name, value in simple.items() if value != ""}
 
 
 def _leftovers(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) -> dict[str, Any]:

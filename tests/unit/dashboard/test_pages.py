@@ -8,7 +8,7 @@ from django.http import Http404
 from django.test import RequestFactory
 from keystoneauth1 import exceptions as ksa_exceptions
 
-from cleanup_orchestrator import sdk
+from cleanup_orchestrator import sdk, shapes
 from tests.unit.dashboard import stand_in
 
 with stand_in.horizon():
@@ -262,6 +262,15 @@ def test_a_user_who_may_not_see_the_services_can_force_all_types(site):
 def test_a_plan_is_shown_to_users_who_may_see_it(site, allowed, names):
     site.allowed = allowed
     assert [tab.name for tab in tabs.of_deletion(request(), deletion(plan_id=OTHER))] == names
+
+
+def test_a_field_of_a_newer_server_is_shown_with_the_facts():
+    sent = {"id": "d", "status": "deleting", "ticket_of_it": "CHG-4711", "weight": 7, "empty": "", "data": {"a": 1}}
+    assert tabs._further(sdk.Deletion.received(sent)) == {"Ticket of it": "CHG-4711", "Weight": "7"}
+
+
+def test_only_fields_of_the_shape_have_a_place_on_the_page():
+    assert tabs._PLACED <= set(shapes.Deletion.fields)
 
 
 def test_only_an_unknown_filter_means_that_there_are_no_leftovers(site):
