@@ -32,8 +32,8 @@ class Brakes:
         return {"brake": render(shapes.Brake, self._context.store.brake())}
 
     @pecan.expose("json")
-    def pull(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
-        """Pull the brake: no worker begins another lock or delete.
+    def set(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
+        """Set the brake: no worker begins another lock or delete.
 
         A brake that is on already keeps its first reason. It is shown to callers who may read the brake.
 
@@ -59,5 +59,5 @@ class Brakes:
         brake: Brake = self._context.store.set_brake(
             Brake(on, reason, None, who.user_id or "", who.user_name or "", who.request_id or "")
         )
-        LOG.warning("brake %s by %s (%s): %s", "pulled" if on else "lifted", who.user_name, who.user_id, brake.reason)
+        LOG.warning("brake %s by %s (%s): %s", "set" if on else "lifted", who.user_name, who.user_id, brake.reason)
         return brake

@@ -81,7 +81,7 @@ class Operation:
 
 _LIENS = "only an admin may record or end liens; a reader of the system may see them"
 _WAIVERS = "only an admin may record or end waivers; a reader of the system may see them"
-_BRAKE = "only an admin may pull or lift the brake; a reader of the system may see it"
+_BRAKE = "only an admin may set or lift the brake; a reader of the system may see it"
 _SCANS = "only an admin may do this; a reader of the system may only read"
 _RECORDED = "The deletion is recorded, or the same one is already under way."
 _ENDED = {204: Response("The record is ended, or was ended before.")}
@@ -253,7 +253,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         rule=policies.BRAKE_GET, refusal=_BRAKE,
     ),
     ("POST", "/v1/brake"): Operation(
-        "brakes_pull", Brakes, Brakes.pull,
+        "brakes_set", Brakes, Brakes.set,
         "Set the brake, which stops all deletions",
         {200: responses.one("The brake is on.", shapes.Brake)},
         body=bodies.BrakeBody,

@@ -12,7 +12,7 @@ from cleanup_orchestrator.osc.common import Table
 
 
 class SetBrake(common.ShowOne):
-    """Pull the brake."""
+    """Set the brake."""
 
     _description = (
         "Stop all deletions of the cloud: no worker locks a project or deletes a resource until the brake is lifted. "
@@ -31,7 +31,7 @@ class SetBrake(common.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Pull the brake and return it."""
+        """Set the brake and return it."""
         return cells.details(shapes.Brake, self.client.set_brake(parsed_args.reason))
 
 
@@ -53,7 +53,7 @@ class UnsetBrake(common.Cleanup, command.Command):
 class ShowBrake(common.ShowOne):
     """Show whether the brake is on."""
 
-    _description = "Show whether the brake is on, and who pulled or lifted it last, when and why."
+    _description = "Show whether the brake is on, and who set or lifted it last, when and why."
     _epilog = """
     Examples:
 

@@ -259,7 +259,7 @@ class Proxy(proxy.Proxy):
         return self._brake(self._call("GET", "/brake"))
 
     def set_brake(self, reason: str) -> Brake:
-        """Pull the brake: no worker begins another lock or delete."""
+        """Set the brake: no worker begins another lock or delete."""
         return self._brake(self._call("POST", "/brake", json={"reason": reason}))
 
     def unset_brake(self) -> None:

@@ -210,9 +210,9 @@ def test_a_blocker_is_shown_with_its_owner_and_cleared(site: Site, browser: Brow
 def test_the_brake_is_on_every_page_and_a_cancel_keeps_everything(site: Site, browser: Browser) -> None:
     filled = site.fill("spared", "image", "key-manager")
     before = left(site.cloud, filled.project_id)
-    browser.open("/identity/project_brake/pull/")
+    browser.open("/identity/project_brake/set/")
     browser.type("id_reason", "the storage misbehaves")
-    browser.submit("#pc-brake-pull-submit")
+    browser.submit("#pc-brake-set-submit")
     try:
         browser.open("/identity/users/")
         assert "the storage misbehaves" in browser.text("#pc-header-brake")

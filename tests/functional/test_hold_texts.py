@@ -114,13 +114,13 @@ def test_a_list_has_no_reasons_for_a_caller_who_may_list_and_not_read(tmp_path, 
         site.close()
 
 
-def test_pulling_a_pulled_brake_shows_its_reason_only_to_a_caller_who_may_read_it(tmp_path, keystone):
+def test_setting_a_brake_that_is_on_shows_its_reason_only_to_a_caller_who_may_read_it(tmp_path, keystone):
     site = _with_policy(tmp_path, keystone, '"cleanup:brake:set": "role:member or role:admin"\n')
     site.store.set_brake(Brake(True, "the court case", user_id="x", user_name="alice"))
     try:
-        pulled = site.post("/v1/brake", {"reason": "mine"}, ks.MEMBER)
-        assert (pulled.status, pulled.json["brake"]["on"]) == (200, True)
-        assert b"the court case" not in pulled.body
-        assert b"alice" not in pulled.body
+        answer = site.post("/v1/brake", {"reason": "mine"}, ks.MEMBER)
+        assert (answer.status, answer.json["brake"]["on"]) == (200, True)
+        assert b"the court case" not in answer.body
+        assert b"alice" not in answer.body
     finally:
         site.close()

@@ -7,7 +7,7 @@ PAGES = tests("dashboard/pages")
 
 MUTATIONS = (
     Mutation(
-        "The brake is lifted although it was pulled again since the page was shown",
+        "The brake is lifted although it was set again since the page was shown",
         f"{PANELS}brake/views.py",
         'if self.brake is None or self.request.POST.get("since") == self.brake.since:',
         "if True:",

@@ -55,7 +55,7 @@ DEEDS = {
     "oust": "an admin takes the orchestrator's role on the project",
     "protect": "an admin records a lien on the project",
     "unprotect": "an admin removes all liens",
-    "brake": "an admin pulls the brake",
+    "brake": "an admin sets the brake",
     "unbrake": "an admin lifts the brake",
     "force": "an admin forces the deletion",
     "child": "an admin makes a project below one of the tree",

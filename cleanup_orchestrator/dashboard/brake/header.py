@@ -1,4 +1,4 @@
-"""The banner in the header of every page of Horizon while the brake is pulled.
+"""The banner in the header of every page of Horizon while the brake is set.
 
 A script of Horizon loads the header after the page, so that no page waits for it. Without scripts, the pages of this
 package show the banner themselves.

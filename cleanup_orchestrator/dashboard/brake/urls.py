@@ -6,6 +6,6 @@ from cleanup_orchestrator.dashboard.brake import views
 
 urlpatterns = [
     path("", views.Index.as_view(), name="index"),
-    path("pull/", views.Pull.as_view(), name="pull"),
+    path("set/", views.SetBrake.as_view(), name="set"),
     path("lift/", views.Lift.as_view(), name="lift"),
 ]

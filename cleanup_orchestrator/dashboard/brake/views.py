@@ -17,7 +17,7 @@ from cleanup_orchestrator.dashboard.brake import header
 
 
 class Index(pages.Page):
-    """Whether the brake is pulled."""
+    """Whether the brake is set."""
 
     page_title = _("Brake")
     template_name = "project_cleanup/brake/index.html"
@@ -28,13 +28,13 @@ class Index(pages.Page):
         brake = calls.proxy(self.request).get_brake()
         return found | {
             "brake": brake,
-            "may_pull": not brake.on and calls.allowed(self.request, "cleanup:brake:set"),
+            "may_set": not brake.on and calls.allowed(self.request, "cleanup:brake:set"),
             "may_lift": brake.on and calls.allowed(self.request, "cleanup:brake:unset"),
         }
 
 
-class PullForm(forms.Form):
-    """Pulls the brake."""
+class SetForm(forms.Form):
+    """Sets the brake."""
 
     reason = holds.ReasonField(
         help_text=_("Each deletion on hold shows the reason to admins. Name a ticket or a person.")
@@ -60,24 +60,24 @@ class _Switch(pages.FormPage):
         return str(reverse("horizon:identity:project_brake:index"))
 
 
-class Pull(_Switch):
-    """Pulls the brake."""
+class SetBrake(_Switch):
+    """Sets the brake."""
 
-    page_title = _("Pull the Brake")
-    template_name = "project_cleanup/brake/pull.html"
-    form_class = PullForm
-    form_id = "pc-brake-pull"
-    submit_label = _("Pull the brake")
+    page_title = _("Set the brake")
+    template_name = "project_cleanup/brake/set.html"
+    form_class = SetForm
+    form_id = "pc-brake-set"
+    submit_label = _("Set the brake")
 
     def act(self, form: forms.Form) -> str:
-        """Pull it."""
+        """Set it."""
         try:
             brake = calls.proxy(self.request).set_brake(form.cleaned_data["reason"])
-        finally:  # after a timeout it can be pulled
+        finally:  # after a timeout it can be set
             header.forget(self.request)
         if brake.user_id != self.request.user.id or brake.reason != form.cleaned_data["reason"]:
-            return str(_now("The brake was already pulled. Its reason stays the first one."))
-        return str(_now("The brake is pulled. No worker begins another lock or delete."))
+            return str(_now("The brake was already set. Its reason stays the first one."))
+        return str(_now("The brake is set. No worker begins another lock or delete."))
 
 
 class Lift(_Switch):
@@ -90,7 +90,7 @@ class Lift(_Switch):
     submit_label = _("Lift the brake")
 
     def form_valid(self, form: forms.Form) -> HttpResponse:
-        """Lift the brake, unless it was lifted and pulled again since the page was shown."""
+        """Lift the brake, unless it was lifted and set again since the page was shown."""
         if self.brake is None or self.request.POST.get("since") == self.brake.since:
             return super().form_valid(form)
         form.add_error(None, _now("The brake has changed since this page was shown. Read its reason again."))

@@ -14,5 +14,5 @@ register = template.Library()
 
 @register.inclusion_tag("project_cleanup/brake/_banner.html", takes_context=True)
 def brake_banner(context: Context) -> dict[str, Any]:
-    """Show the banner while the brake is pulled, from the state that the header keeps."""
+    """Show the banner while the brake is set, from the state that the header keeps."""
     return {"pc_brake": header.state(context["request"]), "pc_brake_id": "pc-brake-banner"}

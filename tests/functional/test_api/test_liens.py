@@ -186,5 +186,5 @@ def test_the_log_names_the_user(site, caplog):
     site.call("DELETE", "/v1/brake")
     names = ("cleanup_orchestrator.api.liens", "cleanup_orchestrator.api.brake")
     said = [r.getMessage() for r in caplog.records if r.name in names]
-    assert [line.split(" by ")[0] for line in said] == ["recorded", "removed", "brake pulled", "brake lifted"]
+    assert [line.split(" by ")[0] for line in said] == ["recorded", "removed", "brake set", "brake lifted"]
     assert all("admin-id" in line for line in said)
