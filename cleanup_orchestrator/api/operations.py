@@ -181,7 +181,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "actions_restore", DeletionActions, DeletionActions.restore,
         "Stop a deletion before its first delete",
         {202: responses.one("The deletion is being cancelled.", shapes.Deletion)},
-        ("deletion_not_found", "not_restorable", "not_cancellable", "conflict"),
+        ("deletion_not_found", "not_restorable", "conflict"),
         body=bodies.Nothing,
         rule=policies.RESTORE, also=(policies.CANCEL_OF_ADMIN,),
     ),
