@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     BODY,
     CONTROLLERS,
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     ResourceType,
@@ -41,17 +42,17 @@ _ALL = {"q.field": "all_projects", "q.value": "true"}
 _ROWS = Rest(TYPE, "/quotas", method="POST", body={"project_id": "{project_id}", "quotas": []})
 
 
-def _alarms(query: dict[str, str]) -> Rest:
-    """Return the call that lists alarms."""
-    return Rest(
-        TYPE,
-        "/alarms",
-        key=BODY,
-        query={**query, **_SORT},
-        paging=Paging.MARKER,
-        limit=1000,
-        marker="alarm_id",
-    )
+_ALARMS = Collection(
+    TYPE,
+    "/alarms",
+    key=BODY,
+    own_query={"q.field": "project_id", "q.op": "eq", "q.value": "{project_id}"},
+    all_query=_ALL,
+    query=_SORT,
+    paging=Paging.MARKER,
+    limit=1000,
+    marker="alarm_id",
+)
 
 
 def _quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -78,10 +79,10 @@ SERVICE = Service(
         ResourceType(
             name="alarm",
             used_by=(),
-            list=_alarms({"q.field": "project_id", "q.op": "eq", "q.value": "{project_id}"}),
-            all_projects=_alarms(_ALL),
-            show=Rest(TYPE, "/alarms/{id}"),
-            delete=Rest(TYPE, "/alarms/{id}", method="DELETE"),
+            list=_ALARMS.own,
+            all_projects=_ALARMS.all,
+            show=_ALARMS.show,
+            delete=_ALARMS.delete,
             id="alarm_id",
             source="GET, DELETE /v2/alarms; aodh api/controllers/v2/alarms.py (get_all, delete, delete_actions), "
             "storage/impl_sqlalchemy.py",

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, FENCE_OPTION, FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
-from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, in_catalog, knows_microversion
+from cleanup_orchestrator.plugins.calls import BODY, Collection, Paging, Rest, Sdk, in_catalog, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
     GIB,
@@ -89,6 +89,7 @@ __all__ = [
     "Action",
     "BadAnswer",
     "Blocker",
+    "Collection",
     "Contains",
     "Explain",
     "FindsUses",

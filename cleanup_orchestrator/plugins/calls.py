@@ -281,6 +281,73 @@ class Rest:
         return about[self.key], about
 
 
+@dataclasses.dataclass(frozen=True)
+class Collection:
+    """The calls of one collection of a service: its lists, and those of one resource in it.
+
+    See :class:`Rest` for ``headers``, ``microversion`` and ``from_root``, which each call has, and for ``paging``,
+    ``limit`` and ``marker``, which the lists have.
+    """
+
+    service_type: str
+    path: str  #: ``/volumes``; the path of a resource is ``/volumes/{id}``
+    key: str = ""  #: of a list in the body, as in ``Rest``; empty: the last part of the path, with underscores
+    one: str = ""  #: of a resource in the body, as in ``Rest``
+    list_path: str = ""  #: of the lists, where it is another one: ``/volumes/detail``
+    query: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: of each list, behind what selects the rows
+    own_query: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"project_id": "{project_id}"})
+    all_query: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    microversion: str | None = None
+    paging: Paging = Paging.NONE
+    limit: int = 100
+    marker: str = "id"
+    from_root: bool = False
+
+    @property
+    def own(self) -> Rest:
+        """The list of the project's resources."""
+        return self.where(**self.own_query)
+
+    @property
+    def all(self) -> Rest:
+        """The list of the resources of all projects."""
+        return self.where(**self.all_query)
+
+    @property
+    def show(self) -> Rest:
+        """The call that shows a resource."""
+        return self.call("/{id}", key=self.one)
+
+    @property
+    def delete(self) -> Rest:
+        """The call that deletes a resource."""
+        return self.call("/{id}", method="DELETE")
+
+    def where(self, **query: Any) -> Rest:
+        """Return the list of the resources that a query selects."""
+        return Rest(
+            self.service_type,
+            self.list_path or self.path,
+            key=self.key or self.path.rpartition("/")[2].replace("-", "_"),
+            query={**query, **self.query},
+            paging=self.paging,
+            limit=self.limit,
+            marker=self.marker,
+            **self._of_service(),
+        )
+
+    def call(self, below: str, **declared: Any) -> Rest:
+        """Return a call below the path of the collection: ``/{id}/action``.
+
+        :param declared: see :class:`Rest`
+        """
+        return Rest(self.service_type, self.path + below, **{**self._of_service(), **declared})
+
+    def _of_service(self) -> dict[str, Any]:
+        return {"headers": self.headers, "microversion": self.microversion, "from_root": self.from_root}
+
+
 def _next(body: Mapping[str, Any], key: str) -> str | None:
     """Return the link to the next page of a collection."""
     links = body.get(f"{key}_links") or body.get("links") or ()

@@ -8,7 +8,7 @@ import pytest
 
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import BODY, ProjectDefinition, Resource, ResourceType, Rest, Sdk
+from cleanup_orchestrator.plugins.base import BODY, Collection, ProjectDefinition, Resource, ResourceType, Rest, Sdk
 from tests.unit.answers import connection, project
 from tests.unit.plugins import wire
 from tests.unit.plugins.canned import Canned, canned, thing
@@ -262,6 +262,35 @@ def test_the_headers_of_a_declared_call_are_filled_too():
     list(Rest("dns", "/things", key="things", headers=headers).rows(canned(dns=service), NAMED))
     Rest("dns", "/things/{id}", method="DELETE", headers=headers).call(canned(dns=service), NAMED, thing())
     assert [asked[3] for asked in service.asked] == [{"X-Project": "ours"}] * 2
+
+
+def test_a_collection_has_its_lists_at_one_path_and_each_resource_at_another():
+    rows = {"odd_things": [{"id": "id"}]}
+    service = Canned({"GET /odd-things/detail": rows, "GET /odd-things/id": {"thing": {"id": "id", "shown": True}}})
+    things = Collection(
+        "dns",
+        "/odd-things",
+        one="thing",
+        list_path="/odd-things/detail",
+        query={"sort": "id"},
+        all_query={"everyone": "1"},
+        headers={"X-Project": "{project_id}"},
+    )
+    cloud = canned(dns=service)
+    found = [list(call.rows(cloud, NAMED)) for call in (things.own, things.all, things.where(name="a"))]
+    assert found == [rows["odd_things"]] * 3
+    assert things.show.row(cloud, NAMED, thing()) == {"id": "id", "shown": True}
+    things.delete.call(cloud, NAMED, thing())
+    things.call("/{id}/action", method="POST", headers={"X-Other": "1"}).call(cloud, NAMED, thing())
+    ours = {"X-Project": "ours"}
+    assert service.asked == [
+        ("GET", "/odd-things/detail", {"project_id": "ours", "sort": "id"}, ours),
+        ("GET", "/odd-things/detail", {"everyone": "1", "sort": "id"}, ours),
+        ("GET", "/odd-things/detail", {"name": "a", "sort": "id"}, ours),
+        ("GET", "/odd-things/id", {}, ours),
+        ("DELETE", "/odd-things/id", {}, ours),
+        ("POST", "/odd-things/id/action", {}, {"X-Other": "1"}),
+    ]
 
 
 @pytest.mark.parametrize(("paging", "calls"), [("offset", 52), ("marker", 2)])
