@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     Resource,
@@ -39,12 +40,12 @@ _FRESH = "Freezer compares the owner with the project in the path of the delete 
 _PATH = "Freezer lists only what belongs to the project in the path"
 
 
-def _list(collection: str, project: str = "{project_id}") -> Rest:
-    """Return the call that lists a collection. Without a limit Freezer shows ten rows."""
-    return Rest(TYPE, f"/{project}/{collection}", key=collection, paging=Paging.OFFSET, limit=1000)
+def _collection(name: str, project: str = "{project_id}") -> Collection:
+    """Return a collection of one project. Without a limit Freezer shows ten rows."""
+    return Collection(TYPE, f"/{project}/{name}", own_query={}, paging=Paging.OFFSET, limit=1000)
 
 
-_CLIENTS = _list("clients")
+_CLIENTS = _collection("clients").own
 
 
 def _clients(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -67,10 +68,11 @@ def _protect_central(client: Resource, project: ProjectDefinition) -> str | None
 
 def _simple_type(name: str, **declared: Any) -> ResourceType:
     """Return a type whose rows have the id ``<name>_id``."""
+    collection = _collection(f"{name}s")
     return ResourceType(
         name=name,
-        list=_list(f"{name}s"),
-        delete=Rest(TYPE, f"/{{project_id}}/{name}s/{{id}}", method="DELETE"),
+        list=collection.own,
+        delete=collection.delete,
         id=f"{name}_id",
         fresh=_FRESH,
         used_by=(),
@@ -86,7 +88,7 @@ SERVICE = Service(
     types=(
         _simple_type(
             "job",
-            all_projects=_list("jobs", NOTHING),
+            all_projects=_collection("jobs", NOTHING).own,
             title="description",
             acts_on="the trust that a job names, which any member of the project can choose. Freezer deletes it with "
             "the job, with the token of the request",
