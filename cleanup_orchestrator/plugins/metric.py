@@ -24,6 +24,7 @@ from cleanup_orchestrator.plugins.base import (
     BODY,
     EVERYTHING,
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     Resource,
@@ -42,17 +43,14 @@ TYPE = "metric"
 _ATTRIBUTES = ("id", "type", "project_id", "creator", "created_by_project_id", "original_resource_id")
 
 
-def _pages(path: str, **query: object) -> Rest:
-    """Return the call that lists all rows to an admin. Gnocchi makes pages of at most 1000 rows by default."""
-    return Rest(TYPE, path, key=BODY, query=query, paging=Paging.MARKER, limit=1000)
+def _collection(path: str, **query: object) -> Collection:
+    """Return a collection, all of which an admin lists. Gnocchi makes pages of at most 1000 rows by default."""
+    return Collection(TYPE, path, key=BODY, query=query, paging=Paging.MARKER, limit=1000)
 
 
-_RESOURCES = _pages("/resource/generic", sort="id:asc", attrs=_ATTRIBUTES)
-_RESOURCE = Rest(TYPE, "/resource/generic/{id}")
-
+_RESOURCES = _collection("/resource/generic", sort="id:asc", attrs=_ATTRIBUTES)
 #: Those without a resource come first: there may be millions of others.
-_METRICS = _pages("/metric", sort="resource_id:asc-nullsfirst")
-_METRIC = Rest(TYPE, "/metric/{id}")
+_METRICS = _collection("/metric", sort="resource_id:asc-nullsfirst")
 
 
 def _with_owner(row: Row) -> Row:
@@ -72,7 +70,7 @@ def _resources(of_others: bool) -> Callable[[Connection, ProjectDefinition], Ite
     """
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in map(_with_owner, _RESOURCES.rows(connection, project)):
+        for row in map(_with_owner, _RESOURCES.all.rows(connection, project)):
             if (row["owner"] != row["created_by_project_id"]) is of_others:
                 yield row
 
@@ -86,12 +84,12 @@ def _describe_creator(resource: Resource, project: ProjectDefinition) -> str | N
 
 def _show_resource(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
     """Return one resource."""
-    return _with_owner(_RESOURCE.row(connection, project, resource))
+    return _with_owner(_RESOURCES.show.row(connection, project, resource))
 
 
 def _list_metrics(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the metrics of all projects that have no resource."""
-    for row in _METRICS.rows(connection, project):
+    for row in _METRICS.all.rows(connection, project):
         if "resource_id" not in row:
             raise BadAnswer("a metric was listed without 'resource_id'")
         if row["resource_id"] is not None:
@@ -112,7 +110,7 @@ def _resource_type(name: str, *, of_others: bool, **declared: Any) -> ResourceTy
         list=listing,
         all_projects=listing,
         show=_show_resource,
-        delete=Rest(TYPE, "/resource/generic/{id}", method="DELETE"),
+        delete=_RESOURCES.delete,
         owner="owner",
         title="original_resource_id",
         unfiltered="Gnocchi filters resources only in a search, which is a POST; the rows are compared on this side",
@@ -151,8 +149,8 @@ SERVICE = Service(
             used_by=(),
             list=_list_metrics,
             all_projects=_list_metrics,
-            show=_METRIC,
-            delete=Rest(TYPE, "/metric/{id}", method="DELETE"),
+            show=_METRICS.show,
+            delete=_METRICS.delete,
             owner="created_by_project_id",
             protect=(_protect_attached,),
             unfiltered="Gnocchi filters metrics by the user who created them, and not by the project",
