@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     BadAnswer,
+    Collection,
     Paging,
     Parts,
     ProjectDefinition,
@@ -41,22 +42,13 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
-def _collection(name: str, key: str = "") -> Rest:
+def _collection(name: str, one: str = "") -> Collection:
     # Octavia drops the owner filter from its next links: only their marker is used, put over the original query.
-    return Rest(
-        "load-balancer",
-        f"/lbaas/{name}",
-        key=key or name,
-        query={"project_id": "{project_id}", "limit": PAGE},
-        paging=Paging.LINKS,
-    )
+    return Collection("load-balancer", f"/lbaas/{name}", one=one, query={"limit": PAGE}, paging=Paging.LINKS)
 
 
-def _list_all(name: str) -> Rest:
-    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging=Paging.LINKS)
-
-
-_SHOW = Rest("load-balancer", "/lbaas/loadbalancers/{id}", key="loadbalancer")
+_BALANCERS = _collection("loadbalancers", "loadbalancer")
+_QUOTAS = _collection("quotas", "quota")
 
 
 def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
@@ -75,7 +67,7 @@ def being_deleted(balancer: Resource, project: ProjectDefinition) -> str | None:
 
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
     """Return what an immutable load balancer (409) waits for."""
-    row = _SHOW.row(connection, project, balancer)
+    row = _BALANCERS.show.row(connection, project, balancer)
     if why := being_deleted(dataclasses.replace(balancer, data=row), project):
         return Verdict(Reason.DELETING, why)
     status = str(row.get("provisioning_status"))
@@ -104,7 +96,7 @@ _REMEDIES = {
 }
 
 
-_DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key="quota")
+_DEFAULT_QUOTA = _QUOTAS.call("/{project_id}/default", key="quota")
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -114,7 +106,7 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     the current defaults where a limit is not set. The delete does so, too, after it has cleared all limits.
     """
     defaults: Row | None = None
-    for row in _collection("quotas").rows(connection, project):
+    for row in _QUOTAS.own.rows(connection, project):
         if "project_id" not in row:
             raise BadAnswer("GET /lbaas/quotas answered a quota without a project")
         limits = {key: row[key] for key in row if key not in ("project_id", "tenant_id") and row[key] is not None}
@@ -128,7 +120,7 @@ def _of_balancer(
     connection: Connection, project: ProjectDefinition, balancer: Resource, collection: str
 ) -> Iterator[Row]:
     """Yield a load balancer's rows of a collection."""
-    for row in _collection(collection).rows(connection, project):
+    for row in _collection(collection).own.rows(connection, project):
         if balancer.id in {each["id"] for each in row["loadbalancers"]}:
             yield row
 
@@ -137,14 +129,14 @@ def _members(connection: Connection, project: ProjectDefinition, balancer: Resou
     """Yield the members of a load balancer's pools."""
     for pool in _of_balancer(connection, project, balancer, "pools"):
         if pool["members"]:
-            yield from _collection(f"pools/{pool['id']}/members", "members").rows(connection, project)
+            yield from _collection(f"pools/{pool['id']}/members").own.rows(connection, project)
 
 
 def _rules(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Iterator[Row]:
     """Yield the rules of the L7 policies of a load balancer's listeners."""
     for listener in _of_balancer(connection, project, balancer, "listeners"):
         for policy in listener["l7policies"]:
-            yield from _collection(f"l7policies/{policy['id']}/rules", "rules").rows(connection, project)
+            yield from _collection(f"l7policies/{policy['id']}/rules").own.rows(connection, project)
 
 
 def _ports_of(
@@ -161,12 +153,13 @@ def _ports_of(
             yield owners[str(port["id"])], port
 
 
-def _child(name: str, collection: str, source: str, **declared: Any) -> ResourceType:
+def _child(name: str, plural: str, source: str, **declared: Any) -> ResourceType:
+    collection = _collection(plural)
     return ResourceType(
         name=name,
-        list=_collection(collection),
-        all_projects=_list_all(collection),
-        delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
+        list=collection.own,
+        all_projects=collection.all,
+        delete=collection.delete,
         fresh="never deleted by itself: it is deleted with its load balancer",
         deleted_with=("load_balancer",),
         after=("load_balancer",),
@@ -190,10 +183,10 @@ SERVICE = Service(
         ResourceType(
             name="load_balancer",
             if_abandoned="Its virtual machines and its address stay in use.",
-            list=_collection("loadbalancers"),
-            all_projects=_list_all("loadbalancers"),
-            show=_SHOW,
-            delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
+            list=_BALANCERS.own,
+            all_projects=_BALANCERS.all,
+            show=_BALANCERS.show,
+            delete=_BALANCERS.call("/{id}", method="DELETE", query={"cascade": "true"}),
             deleting=being_deleted,
             failed=failed_in("Octavia", "ERROR", attribute="provisioning_status"),
             changed="updated_at",
@@ -236,7 +229,7 @@ SERVICE = Service(
             name="quota",
             list=_quota,
             all_projects="Octavia keeps the row as a counter, whether there is a quota or not",
-            delete=Rest("load-balancer", "/lbaas/quotas/{project_id}", method="DELETE"),
+            delete=_QUOTAS.call("/{project_id}", method="DELETE"),
             id="project_id",
             title="project_id",
             fresh="it is addressed by the project's id",
