@@ -23,6 +23,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
+    Collection,
     ProjectDefinition,
     Resource,
     ResourceType,
@@ -61,9 +62,9 @@ _SCOPES = Rest(
 _NO_SCOPE = {"message": "No resource found for provided filters."}
 
 
-def _collection(name: str, **query: str) -> Rest:
-    """Return the call that lists a collection of the module ``hashmap``, which has one page."""
-    return Rest(TYPE, f"{_HASHMAP}/{name}", key=name, query=query, from_root=True)
+def _collection(name: str) -> Collection:
+    """Return a collection of the module ``hashmap``; a list of it has one page."""
+    return Collection(TYPE, f"{_HASHMAP}/{name}", from_root=True)
 
 
 def _has_scopes(connection: Connection, project: ProjectDefinition) -> bool:
@@ -104,21 +105,21 @@ def _keep_price(price: Resource, project: ProjectDefinition) -> str | None:
 def _list_thresholds(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's thresholds of all services and fields. CloudKitty lists those of one parent at a time."""
     mine = {"tenant_id": project.id, "filter_tenant": "true"}
-    for service in _collection("services").rows(connection, project):
+    for service in _collection("services").all.rows(connection, project):
         parent = {"service_id": service["service_id"]}
-        yield from _collection("thresholds", **parent, **mine).rows(connection, project)
-        for field in _collection("fields", **parent).rows(connection, project):
-            yield from _collection("thresholds", field_id=field["field_id"], **mine).rows(connection, project)
+        yield from _collection("thresholds").where(**parent, **mine).rows(connection, project)
+        for field in _collection("fields").where(**parent).rows(connection, project):
+            yield from _collection("thresholds").where(field_id=field["field_id"], **mine).rows(connection, project)
 
 
 def _price(name: str, **declared: Any) -> ResourceType:
     """Return a type of prices."""
-    one = f"{_HASHMAP}/{name}s/{{id}}"
+    prices = _collection(f"{name}s")
     return ResourceType(
         name=name,
         all_projects="prices are the operator's, and are kept when their project is gone",
-        show=Rest(TYPE, one, from_root=True),
-        delete=Rest(TYPE, one, method="DELETE", from_root=True),
+        show=prices.show,
+        delete=prices.delete,
         owner="tenant_id",
         id=f"{name}_id",
         keep=(_keep_price,),
@@ -153,7 +154,7 @@ SERVICE = Service(
         _price(
             "mapping",
             used_by=(),
-            list=_collection("mappings", tenant_id="{project_id}", filter_tenant="true"),
+            list=_collection("mappings").where(tenant_id="{project_id}", filter_tenant="true"),
             source="GET, DELETE /v1/rating/module_config/hashmap/mappings; cloudkitty "
             "rating/hash/controllers/mapping.py, rating/hash/db/sqlalchemy/api.py (list_mappings, delete_mapping), "
             "rating/hash/__init__.py (_load_rates)",
