@@ -12,11 +12,12 @@ met.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     PORTS,
+    Collection,
     Paging,
     ProjectDefinition,
     Reason,
@@ -47,19 +48,25 @@ _ALL = {"all_projects": "true"}
 _ACTS = "the networks and volumes that users named when they created it. Its host uses the token of the request there"
 
 
-def _rest(path: str, **declared: Any) -> Rest:
-    """Return a call of Zun."""
-    return Rest(TYPE, path, headers=_HEADERS, **declared)
-
-
-def _list(collection: str, **query: str) -> Rest:
-    """Return the call that lists a collection. To callers without the role admin Zun answers 403, or their own rows."""
-    return _rest(
-        f"/{collection}", key=collection, query={**_ALL, **query}, paging=Paging.MARKER, limit=100, marker="uuid"
+def _collection(name: str, one: str = "") -> Collection:
+    """Return a collection. To callers without the role admin Zun answers 403 to the list, or their own rows."""
+    return Collection(
+        TYPE,
+        f"/{name}",
+        one=one,
+        own_query={**_ALL, "project_id": "{project_id}"},
+        all_query=_ALL,
+        headers=_HEADERS,
+        paging=Paging.MARKER,
+        marker="uuid",
     )
 
 
-def _delete(connection: Connection, project: ProjectDefinition, resource: Resource, collection: str) -> None:
+_CAPSULES, _CONTAINERS, _QUOTAS = _collection("capsules"), _collection("containers"), _collection("quotas")
+_REGISTRIES = _collection("registries", "registry")
+
+
+def _delete(connection: Connection, project: ProjectDefinition, resource: Resource, call: Rest) -> None:
     """Delete a container or a capsule.
 
     :raises Refused: the project is gone, and a host would use the orchestrator's token
@@ -71,18 +78,18 @@ def _delete(connection: Connection, project: ProjectDefinition, resource: Resour
                 "its host would use the orchestrator's token for what users wrote: an admin must delete it in Zun",
             )
         )
-    query: dict[str, str] = {"stop": "true"} if collection == "containers" else {}
-    _rest(f"/{collection}/{{id}}", method="DELETE", query=query).call(connection, project, resource)
+    call.call(connection, project, resource)
 
 
 def _delete_container(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Delete a container; Zun stops it first."""
-    _delete(connection, project, resource, "containers")
+    call = _CONTAINERS.call("/{id}", method="DELETE", query={"stop": "true"})
+    _delete(connection, project, resource, call)
 
 
 def _delete_capsule(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Delete a capsule with its containers."""
-    _delete(connection, project, resource, "capsules")
+    _delete(connection, project, resource, _CAPSULES.delete)
 
 
 #: Seconds after which a delete counts as lost, and is requested again.
@@ -112,14 +119,12 @@ def _remedies(name: str) -> Mapping[Reason, str]:
 
 def _quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's quota if it differs from the default. Zun does not show whether there is a row."""
-    own, default = (_rest(path).call(connection, project) for path in _QUOTAS)
+    own, default = (
+        _QUOTAS.call(path).call(connection, project) for path in ("/{project_id}", "/{project_id}/defaults")
+    )
     if own != default:
         yield {"id": project.id, "name": "quota of containers", "project_id": project.id}
 
-
-_QUOTAS = ("/quotas/{project_id}", "/quotas/{project_id}/defaults")
-_CONTAINER = _rest("/containers/{id}")
-_CAPSULE = _rest("/capsules/{id}")
 
 SERVICE = Service(
     service_type=TYPE,
@@ -130,9 +135,9 @@ SERVICE = Service(
     types=(
         ResourceType(
             name="capsule",
-            list=_list("capsules"),
-            all_projects=_list("capsules"),
-            show=_CAPSULE,
+            list=_CAPSULES.all,
+            all_projects=_CAPSULES.all,
+            show=_CAPSULES.show,
             delete=_delete_capsule,
             id="uuid",
             deleting=_deleting,
@@ -152,9 +157,9 @@ SERVICE = Service(
         ),
         ResourceType(
             name="container",
-            list=_list("containers", project_id="{project_id}"),
-            all_projects=_list("containers"),
-            show=_CONTAINER,
+            list=_CONTAINERS.own,
+            all_projects=_CONTAINERS.all,
+            show=_CONTAINERS.show,
             delete=_delete_container,
             id="uuid",
             deleting=_deleting,
@@ -172,14 +177,14 @@ SERVICE = Service(
         ),
         ResourceType(
             name="registry",
-            list=_list("registries", project_id="{project_id}"),
-            all_projects=_list("registries"),
-            show=_rest("/registries/{id}", key="registry"),
-            delete=_rest("/registries/{id}", method="DELETE"),
+            list=_REGISTRIES.own,
+            all_projects=_REGISTRIES.all,
+            show=_REGISTRIES.show,
+            delete=_REGISTRIES.delete,
             id="uuid",
             used_by=(),
             after=("container", "capsule"),
-            needed_by=(("container", linked(_CONTAINER)), ("capsule", linked(_CAPSULE))),
+            needed_by=(("container", linked(_CONTAINERS.show)), ("capsule", linked(_CAPSULES.show))),
             source="GET, DELETE /v1/registries; zun api/controllers/v1/registries.py",
             note="A registry that a container names cannot be deleted.",
         ),
@@ -187,7 +192,7 @@ SERVICE = Service(
             name="quota",
             list=_quotas,
             all_projects="Zun shows the quota of one project at a time",
-            delete=_rest("/quotas/{project_id}", method="DELETE"),
+            delete=_QUOTAS.call("/{project_id}", method="DELETE"),
             fresh="it is addressed by the project's id",
             used_by=(),
             project_setting=True,

@@ -239,8 +239,8 @@ MUTATIONS = (
     Mutation(
         "A container of Zun that runs is not stopped before its delete",
         f"{PLUGINS}application_container.py",
-        '{"stop": "true"} if collection == "containers" else {}',
-        "{}",
+        'query={"stop": "true"}',
+        "query={}",
         CALLS,
     ),
     Mutation(
