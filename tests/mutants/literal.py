@@ -188,8 +188,8 @@ MUTATIONS = (
     Mutation(
         "A share in a group is deleted without the id of the group",
         SHARES,
-        'query={"share_group_id": str(group)} if group else {}).call(',
-        "query={}).call(",
+        'query = {"share_group_id": str(group)} if group else {}',
+        "query: dict[str, str] = {}",
         CALLS,
     ),
     Mutation(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import CONTROLLERS, Service
-from cleanup_orchestrator.plugins.shared_file_system.common import SERVICE_TYPE, SHARE_SERVERS
+from cleanup_orchestrator.plugins.shared_file_system.common import SERVERS, SERVICE_TYPE
 from cleanup_orchestrator.plugins.shared_file_system.groups import (
     GROUP_SNAPSHOT,
     SECURITY_SERVICE,
@@ -47,7 +47,7 @@ SERVICE = Service(
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped)",
-    proof=SHARE_SERVERS,
+    proof=SERVERS.own,
     types=(
         RESOURCE_LOCK,
         TRANSFER,

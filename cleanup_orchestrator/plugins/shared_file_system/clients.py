@@ -14,7 +14,7 @@ from cleanup_orchestrator.plugins.neutron import (
     row_blocker,
     rows_with,
 )
-from cleanup_orchestrator.plugins.shared_file_system.common import rest
+from cleanup_orchestrator.plugins.shared_file_system.common import NETWORKS, rest
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -36,7 +36,7 @@ def clients_of_others(connection: Connection, project: ProjectDefinition, share:
     networks = rows_with(connection, project, "/networks", "id", (port.get("network_id") for port in ports))
     there = {str(row["id"]) for row in networks if row.get("shared") or row.get("router:external")}
     if network := share.data.get("share_network_id"):
-        row = rest("/share-networks/{id}", key="share_network").row(connection, project, Resource(network, "", None))
+        row = NETWORKS.show.row(connection, project, Resource(network, "", None))
         there |= {str(each.get("neutron_net_id")) for each in row.get("share_network_subnets") or ()}
     on_it = (port for port in ports if str(port.get("network_id")) in there)
     found = [row_blocker("port", port) for port in of_others(connection, project, on_it)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     Action,
+    Collection,
     Paging,
     ProjectDefinition,
     Reason,
@@ -34,27 +35,44 @@ PAGE = 1000  #: Manila's ``osapi_max_limit``, to which it reduces a larger limit
 
 
 def rest(path: str, microversion: str = FLOOR, **declared: Any) -> Rest:
-    """Return a call with the microversion that the plugin uses by default. Those of backups are experimental."""
-    if microversion == BACKUPS:
-        declared["headers"] = EXPERIMENTAL
+    """Return a call with the microversion that the plugin uses by default."""
     return Rest(SERVICE_TYPE, path, microversion=microversion, **declared)
 
 
-def reset(path: str, microversion: str = FLOOR) -> Rest:
+def reset(collection: Collection) -> Rest:
     """Return the call that sets the status of a resource to ``error``, also while it is busy."""
-    return rest(f"{path}/{{id}}/action", microversion, method="POST", body={"reset_status": {"status": "error"}})
+    return collection.call("/{id}/action", method="POST", body={"reset_status": {"status": "error"}})
 
 
-def paged_list(path: str, key: str, microversion: str = FLOOR, **query: str) -> Rest:
-    """Return a list that is paged by offset.
+def _paged(path: str, one: str, everyone: Mapping[str, str], **declared: Any) -> Collection:
+    """Return a collection with a list that is paged by offset, and detailed unless another path is declared.
 
     Manila's next links have a marker, which its lists ignore. Rows are sorted by id where they may share a time.
+
+    :param everyone: the query for the rows of all projects
     """
-    return rest(path, microversion, key=key, query=query, paging=Paging.OFFSET, limit=PAGE)
+    own = {**everyone, "project_id": "{project_id}"}
+    declared = {"microversion": FLOOR, "list_path": f"{path}/detail", "own_query": own, **declared}
+    return Collection(SERVICE_TYPE, path, one=one, all_query=everyone, paging=Paging.OFFSET, limit=PAGE, **declared)
 
 
-#: Manila shows the owner of share servers to admins only.
-SHARE_SERVERS = rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"})
+_ALL = {"all_tenants": "1"}
+SHARES, SNAPSHOTS = _paged("/shares", "share", _ALL), _paged("/snapshots", "snapshot", _ALL)
+GROUPS, NETWORKS = _paged("/share-groups", "share_group", _ALL), _paged("/share-networks", "share_network", _ALL)
+GROUP_SNAPSHOTS = _paged("/share-group-snapshots", "share_group_snapshot", _ALL)
+REPLICAS = _paged("/share-replicas", "share_replica", _ALL)
+SHARE_BACKUPS = _paged("/share-backups", "share_backup", _ALL, microversion=BACKUPS, headers=EXPERIMENTAL)
+RESOURCE_LOCKS = _paged("/resource-locks", "resource_lock", {"all_projects": "1"}, list_path="", microversion=LOCKS)
+SHARE_TRANSFERS = _paged(
+    "/share-transfers",
+    "transfer",
+    {"all_tenants": "true"},
+    key="transfers",
+    own_query={"all_tenants": "true", "source_project_id": "{project_id}"},
+    microversion=TRANSFERS,
+)
+#: Manila shows the owner of share servers to admins only. They have no pages.
+SERVERS = Collection(SERVICE_TYPE, "/share-servers", one="share_server", microversion=FLOOR)
 
 
 def since(microversion: str) -> Callable[[Connection, ProjectDefinition], bool]:
@@ -106,7 +124,7 @@ def remedies(name: str, call: str = "openstack {0} set --status error {{id}}") -
     )
 
 
-def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
+def reset_to_error(collection: Collection) -> Action:
     """Return an action that resets a failed change to ``error``.
 
     Manila refuses a delete in ``error_deleting`` and the like, and accepts it in ``error``. A change in progress is
@@ -118,17 +136,17 @@ def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
             raise Refused(Verdict(Reason.DELETING, why))
         status = str(resource.data.get("status"))
         if "error" in status and status != "error":
-            reset(path, microversion).call(connection, project, resource)
+            reset(collection).call(connection, project, resource)
 
     return reset_failed
 
 
-def force_delete(path: str) -> Callable[[Connection, ProjectDefinition, Resource], None]:
+def force_delete(collection: Collection) -> Callable[[Connection, ProjectDefinition, Resource], None]:
     """Return an action that resets the status to error and forces the delete."""
-    delete = rest(f"{path}/{{id}}/action", method="POST", body={"force_delete": None})
+    delete = collection.call("/{id}/action", method="POST", body={"force_delete": None})
 
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        reset(path).call(connection, project, resource)
+        reset(collection).call(connection, project, resource)
         delete.call(connection, project, resource)
 
     return force
@@ -143,14 +161,8 @@ def wrong_status(resource: Row) -> Verdict:
     )
 
 
-def simple_type(name: str, path: str, key: str, one: str, microversion: str = FLOOR, **declared: Any) -> ResourceType:
-    """Return a type with a detailed list, and calls by id below the same path."""
-    declared.setdefault(
-        "list", paged_list(f"{path}/detail", key, microversion, all_tenants="1", project_id="{project_id}")
-    )
-    declared.setdefault("all_projects", paged_list(f"{path}/detail", key, microversion, all_tenants="1"))
-    declared.setdefault("show", rest(f"{path}/{{id}}", microversion, key=one))
-    declared.setdefault("delete", rest(f"{path}/{{id}}", microversion, method="DELETE"))
-    declared.setdefault("deleting", being_deleted)
-    declared.setdefault("failed", delete_failed)
-    return ResourceType(name=name, **declared)
+def simple_type(name: str, collection: Collection, **declared: Any) -> ResourceType:
+    """Return a type with the calls of a collection, where no others are declared."""
+    calls = {"list": collection.own, "all_projects": collection.all}
+    calls |= {"show": collection.show, "delete": collection.delete}
+    return ResourceType(name=name, **{**calls, "deleting": being_deleted, "failed": delete_failed, **declared})

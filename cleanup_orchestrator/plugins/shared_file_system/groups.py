@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    Collection,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -21,12 +22,17 @@ from cleanup_orchestrator.plugins.base import (
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.shared_file_system.common import (
+    FLOOR,
+    GROUP_SNAPSHOTS,
+    GROUPS,
+    NETWORKS,
+    SERVERS,
+    SERVICE_TYPE,
+    SHARES,
     describe_status,
     force_delete,
-    paged_list,
     remedies,
     reset_to_error,
-    rest,
     row_blocker,
     simple_type,
     wrong_status,
@@ -38,12 +44,11 @@ if TYPE_CHECKING:
 
 def _members(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
     """Return a verdict that names the shares and snapshots of a share group, of any project."""
-    shares = paged_list("/shares/detail", "shares", all_tenants="1", share_group_id=group.id)
+    shares = SHARES.where(all_tenants="1", share_group_id=group.id)
     blockers = [row_blocker("share", row) for row in shares.rows(connection, project)]
-    snapshots = paged_list("/share-group-snapshots/detail", "share_group_snapshots", all_tenants="1")
     blockers += [
         row_blocker("group_snapshot", row)
-        for row in snapshots.rows(connection, project)
+        for row in GROUP_SNAPSHOTS.all.rows(connection, project)
         if row.get("share_group_id") == group.id
     ]
     return verdict_naming(project, "it has", blockers)
@@ -53,11 +58,11 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
     """Name the shares and snapshots of a share group; or its state."""
     if verdict := _members(connection, project, group):
         return verdict
-    row = rest("/share-groups/{id}", key="share_group").row(connection, project, group)
+    row = GROUPS.show.row(connection, project, group)
     return wrong_status(row) if row.get("status") not in ("available", "error") else None
 
 
-_force_group = force_delete("/share-groups")
+_force_group = force_delete(GROUPS)
 
 
 def force_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
@@ -73,36 +78,39 @@ def force_group(connection: Connection, project: ProjectDefinition, group: Resou
 def _drop_subnets(connection: Connection, project: ProjectDefinition, network: Resource) -> None:
     """Remove all subnets but one: Manila refuses to delete a share network with more."""
     for subnet in (network.data.get("share_network_subnets") or ())[1:]:
-        rest(f"/share-networks/{{id}}/subnets/{subnet['id']}", method="DELETE", accept=frozenset({202, 204, 404})).call(
-            connection, project, network
-        )
+        path = f"/{{id}}/subnets/{subnet['id']}"
+        NETWORKS.call(path, method="DELETE", accept=frozenset({202, 204, 404})).call(connection, project, network)
 
 
 def explain_network(connection: Connection, project: ProjectDefinition, network: Resource) -> Verdict | None:
     """Name the shares and share groups on a share network."""
     blockers = []
-    for type_, path, key in (
-        ("share", "/shares/detail", "shares"),
-        ("share_group", "/share-groups/detail", "share_groups"),
-    ):
-        for row in paged_list(path, key, all_tenants="1", share_network_id=network.id).rows(connection, project):
+    for type_, collection in (("share", SHARES), ("share_group", GROUPS)):
+        for row in collection.where(all_tenants="1", share_network_id=network.id).rows(connection, project):
             if row.get("share_network_id") == network.id:
                 blockers.append(row_blocker(type_, row))
     return verdict_naming(project, "it is used by", blockers)
 
 
-def _security_services(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the first thousand: the list has no pages.
+#: Its list has no pages: Manila would take ``limit`` for an attribute to filter by.
+_SECURITY_SERVICES = Collection(
+    SERVICE_TYPE,
+    "/security-services",
+    one="security_service",
+    list_path="/security-services/detail",
+    own_query={"all_tenants": "1", "project_id": "{project_id}"},
+    microversion=FLOOR,
+)
 
-    Manila would take ``limit`` for an attribute to filter by.
-    """
-    query = {"all_tenants": "1", "project_id": "{project_id}"}
-    yield from rest("/security-services/detail", key="security_services", query=query).rows(connection, project)
+
+def _security_services(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the first thousand: the list has no pages."""
+    yield from _SECURITY_SERVICES.own.rows(connection, project)
 
 
 def explain_security_service(connection: Connection, project: ProjectDefinition, service: Resource) -> Verdict | None:
     """Name the share networks that a security service is attached to."""
-    pages = paged_list("/share-networks/detail", "share_networks", all_tenants="1", security_service_id=service.id)
+    pages = NETWORKS.where(all_tenants="1", security_service_id=service.id)
     return verdict_naming(
         project, "it is attached to", [row_blocker("share_network", row) for row in pages.rows(connection, project)]
     )
@@ -116,13 +124,11 @@ _SHARE_SERVERS = (
 
 GROUP_SNAPSHOT = simple_type(
     "group_snapshot",
-    "/share-group-snapshots",
-    "share_group_snapshots",
-    "share_group_snapshot",
-    prepare=(reset_to_error("/share-group-snapshots"),),
+    GROUP_SNAPSHOTS,
+    prepare=(reset_to_error(GROUP_SNAPSHOTS),),
     used_by=(),
     remedies=remedies("share group snapshot"),
-    force=force_delete("/share-group-snapshots"),
+    force=force_delete(GROUP_SNAPSHOTS),
     by_hand="as an admin: manila share-group-snapshot-reset-state --state error {id}, then "
     "openstack share group snapshot delete --force {id}",
     describe=describe_status,
@@ -134,10 +140,8 @@ GROUP_SNAPSHOT = simple_type(
 
 SHARE_GROUP = simple_type(
     "share_group",
-    "/share-groups",
-    "share_groups",
-    "share_group",
-    prepare=(reset_to_error("/share-groups"),),
+    GROUPS,
+    prepare=(reset_to_error(GROUPS),),
     used_by=(
         Use(
             ("shared-file-system.share", "shared-file-system.group_snapshot"),
@@ -161,9 +165,7 @@ SHARE_GROUP = simple_type(
 
 SHARE_NETWORK = simple_type(
     "share_network",
-    "/share-networks",
-    "share_networks",
-    "share_network",
+    NETWORKS,
     prepare=(_drop_subnets,),
     explain=explain_network,
     changed="updated_at",
@@ -176,7 +178,7 @@ SHARE_NETWORK = simple_type(
         ),
     ),
     after=("share", "share_group"),
-    needed_by=(("share", linked(rest("/shares/{id}"))), ("share_group", linked(rest("/share-groups/{id}")))),
+    needed_by=(("share", linked(SHARES.call("/{id}"))), ("share_group", linked(GROUPS.call("/{id}")))),
     created="created_at",
     parts=(Parts("subnet", "share_network_subnets", created="created_at"),),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
@@ -187,11 +189,7 @@ SHARE_NETWORK = simple_type(
 
 SHARE_SERVER = simple_type(
     "share_server",
-    "/share-servers",
-    "share_servers",
-    "share_server",
-    list=rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"}),
-    all_projects=rest("/share-servers", key="share_servers"),
+    SERVERS,
     title="id",
     changed="updated_at",
     failed=failed_in("Manila", "error"),
@@ -206,9 +204,7 @@ SHARE_SERVER = simple_type(
 
 SECURITY_SERVICE = simple_type(
     "security_service",
-    "/security-services",
-    "security_services",
-    "security_service",
+    _SECURITY_SERVICES,
     list=_security_services,
     all_projects="Manila lists only the first thousand of them: the list has no pages",
     explain=explain_security_service,

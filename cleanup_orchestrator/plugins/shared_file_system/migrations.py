@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Collection,
     ProjectDefinition,
     Reason,
     Refused,
@@ -16,10 +17,12 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     EXPERIMENTAL,
+    FLOOR,
+    SERVICE_TYPE,
+    SHARE_TRANSFERS,
+    SHARES,
     TRANSFERS,
-    paged_list,
     reset,
-    rest,
     row_blocker,
     since,
 )
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
+_INSTANCES = Collection(SERVICE_TYPE, "/share_instances", microversion=FLOOR)
 #: Task states in which Manila refuses the delete of a share, while a migration has to be completed by an admin.
 _COPIED = ("data_copying_completed", "migration_driver_phase1_done")
 #: Task states in which Manila refuses the delete (manila common/constants.py, BUSY_TASK_STATES).
@@ -57,7 +61,7 @@ def end_migration(connection: Connection, project: ProjectDefinition, share: Res
     task = share.data.get("task_state")
     if task not in _MIGRATING or share.data.get("is_soft_deleted"):
         return
-    instances = rest(f"/shares/{share.id}/instances", key="share_instances")
+    instances = SHARES.call(f"/{share.id}/instances", key="share_instances")
     moving = [row for row in instances.rows(connection, project) if row.get("status") in _ON_THE_MOVE]
     lost = all(is_past(row.get("updated_at") or row.get("created_at"), _LOST_AFTER) for row in moving)
     if moving and task in _COPIED:
@@ -73,14 +77,14 @@ def end_migration(connection: Connection, project: ProjectDefinition, share: Res
         text = f"Manila is migrating it ({task}). An admin can end that: openstack share migration cancel {share.id}"
         raise Refused(Verdict(Reason.IN_USE, text))
     for row in moving:
-        reset("/share_instances").call(connection, project, Resource(str(row["id"]), "", project.id))
+        reset(_INSTANCES).call(connection, project, Resource(str(row["id"]), "", project.id))
     _action(connection, project, share, {"reset_task_state": {"task_state": None}})
 
 
 def _action(connection: Connection, project: ProjectDefinition, share: Resource, body: Row) -> None:
     """Call an action of migrations. It was experimental until microversion 2.95."""
-    path = "/shares/{id}/action"
-    rest(path, method="POST", body=body, headers=EXPERIMENTAL).call(connection, project, share)
+    call = SHARES.call("/{id}/action", method="POST", body=body, headers=EXPERIMENTAL)
+    call.call(connection, project, share)
 
 
 def end_transfer(connection: Connection, project: ProjectDefinition, share: Resource) -> None:
@@ -92,8 +96,8 @@ def end_transfer(connection: Connection, project: ProjectDefinition, share: Reso
         return
     if since(TRANSFERS)(connection, project):
         query = {"all_tenants": "true", "resource_id": share.id}
-        transfers = paged_list("/share-transfers/detail", "transfers", TRANSFERS, **query).rows(connection, project)
+        transfers = SHARE_TRANSFERS.where(**query).rows(connection, project)
         offers = [row for row in transfers if row.get("resource_id") == share.id]
         owners = [row_blocker("transfer", row, str(row.get("source_project_id") or "")) for row in offers]
         refuse(verdict_naming(project, "it is offered by", owners))
-    reset("/shares").call(connection, project, share)
+    reset(SHARES).call(connection, project, share)

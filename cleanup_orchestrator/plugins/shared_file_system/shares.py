@@ -28,12 +28,17 @@ from cleanup_orchestrator.plugins.shared_file_system.clients import clients_of_o
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     BACKUPS,
     LOCKS,
+    REPLICAS,
+    RESOURCE_LOCKS,
+    SHARE_BACKUPS,
+    SHARE_TRANSFERS,
+    SHARES,
+    SNAPSHOTS,
     TRANSFERS,
     being_deleted,
     describe_status,
     force_delete,
     owner_of,
-    paged_list,
     remedies,
     reset,
     reset_to_error,
@@ -56,9 +61,9 @@ def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
     """
     for soft_deleted in ("false", "true"):
         query = {"all_tenants": "1", "project_id": "{project_id}", "is_soft_deleted": soft_deleted}
-        pages = paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query)
+        pages = SHARES.where(sort_key="id", sort_dir="asc", **query)
         for row in pages.rows(connection, project):
-            yield _aged(connection, project, row, rest(f"/shares/{row['id']}/instances", key="share_instances"))
+            yield _aged(connection, project, row, SHARES.call(f"/{row['id']}/instances", key="share_instances"))
 
 
 _CHANGED = "_changed"  # added to listed rows; no attribute of Manila begins with an underscore
@@ -82,8 +87,7 @@ def _aged(connection: Connection, project: ProjectDefinition, row: Row, instance
 
 def _snapshots(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's snapshots."""
-    pages = paged_list("/snapshots/detail", "snapshots", all_tenants="1", project_id="{project_id}")
-    for row in pages.rows(connection, project):
+    for row in SNAPSHOTS.own.rows(connection, project):
         query = {"snapshot_id": str(row["id"])}
         yield _aged(connection, project, row, rest("/snapshot-instances/detail", key="snapshot_instances", query=query))
 
@@ -92,16 +96,11 @@ def _all_shares(connection: Connection, project: ProjectDefinition) -> Iterator[
     """Yield the shares of all projects, and those in the recycle bin."""
     for soft_deleted in ("false", "true"):
         query = {"all_tenants": "1", "is_soft_deleted": soft_deleted}
-        yield from paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query).rows(
-            connection, project
-        )
+        yield from SHARES.where(sort_key="id", sort_dir="asc", **query).rows(connection, project)
 
 
 def _own_shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     return (row for row in _shares(connection, project) if owner_of(row) == project.id)
-
-
-_SHARE = rest("/shares/{id}", key="share")
 
 
 def public(share: Resource, project: ProjectDefinition) -> str | None:
@@ -114,9 +113,8 @@ def public(share: Resource, project: ProjectDefinition) -> str | None:
 def _delete_share(connection: Connection, project: ProjectDefinition, share: Resource) -> None:
     """Delete a share. Manila requires the id of the group that the share is in."""
     group = share.data.get("share_group_id")
-    rest("/shares/{id}", method="DELETE", query={"share_group_id": str(group)} if group else {}).call(
-        connection, project, share
-    )
+    query = {"share_group_id": str(group)} if group else {}
+    SHARES.call("/{id}", method="DELETE", query=query).call(connection, project, share)
 
 
 def explain_share(connection: Connection, project: ProjectDefinition, share: Resource) -> Verdict | None:
@@ -124,7 +122,7 @@ def explain_share(connection: Connection, project: ProjectDefinition, share: Res
 
     Locks, snapshots, replicas and backups depend on a share.
     """
-    row = _SHARE.row(connection, project, share)
+    row = SHARES.show.row(connection, project, share)
     blockers = _locks_and_snapshots(connection, project, share)
     blockers += [row_blocker("replica", each, project.id) for each in _spare_replicas(connection, project, row)]
     if since(BACKUPS)(connection, project):
@@ -142,11 +140,11 @@ def foresee_share(connection: Connection, project: ProjectDefinition, share: Res
 def _locks_and_snapshots(connection: Connection, project: ProjectDefinition, share: Resource) -> list[dict[str, str]]:
     blockers: list[dict[str, str]] = []
     if since(LOCKS)(connection, project):
-        locks = paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", resource_id=share.id)
+        locks = RESOURCE_LOCKS.where(all_projects="1", resource_id=share.id)
         for lock in locks.rows(connection, project):
             if lock.get("resource_action") == "delete":
                 blockers.append(row_blocker("resource_lock", lock))
-    snapshots = paged_list("/snapshots/detail", "snapshots", all_tenants="1", share_id=share.id)
+    snapshots = SNAPSHOTS.where(all_tenants="1", share_id=share.id)
     found = (each for each in snapshots.rows(connection, project) if each.get("share_id") == share.id)
     return blockers + [row_blocker("snapshot", each) for each in found]
 
@@ -154,9 +152,7 @@ def _locks_and_snapshots(connection: Connection, project: ProjectDefinition, sha
 def _replicas_of(connection: Connection, project: ProjectDefinition, share: Row) -> list[Row]:
     if not share.get("has_replicas"):
         return []
-    return list(
-        paged_list("/share-replicas/detail", "share_replicas", share_id=str(share["id"])).rows(connection, project)
-    )
+    return list(REPLICAS.where(share_id=str(share["id"])).rows(connection, project))
 
 
 def _spare_replicas(connection: Connection, project: ProjectDefinition, share: Row) -> Iterator[Row]:
@@ -183,7 +179,7 @@ def _while_there(
         yield from rows(connection, project, share)
     except (exceptions.BadRequestException, exceptions.NotFoundException):
         try:
-            _SHARE.row(connection, project, Resource(str(share["id"]), "", None))
+            SHARES.show.row(connection, project, Resource(str(share["id"]), "", None))
         except exceptions.NotFoundException:
             return
         raise
@@ -197,7 +193,7 @@ def _replicas(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
 
 
 def _backups_of(connection: Connection, project: ProjectDefinition, share: Row) -> Iterator[Row]:
-    pages = paged_list("/share-backups/detail", "share_backups", BACKUPS, all_tenants="1", share_id=str(share["id"]))
+    pages = SHARE_BACKUPS.where(all_tenants="1", share_id=str(share["id"]))
     return (row for row in pages.rows(connection, project) if row.get("share_id") == share["id"])
 
 
@@ -213,7 +209,7 @@ def _with_owner(one: Rest) -> Action:
 
     def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
         row = one.row(connection, project, resource)
-        share = _SHARE.row(connection, project, Resource(str(row.get("share_id")), "", None))
+        share = SHARES.show.row(connection, project, Resource(str(row.get("share_id")), "", None))
         return {**row, "project_id": share.get("project_id")}
 
     return show
@@ -258,10 +254,10 @@ def _access_to_snapshot(connection: Connection, project: ProjectDefinition, snap
     Manila answers 400 to the list where the share has no snapshots that can be mounted.
     """
     share = Resource(str(snapshot.data["share_id"]), "", project.id)
-    if rest("/shares/{id}", key="share").row(connection, project, share)["mount_snapshot_support"] is False:
+    if SHARES.show.row(connection, project, share)["mount_snapshot_support"] is False:
         return
-    path = f"/snapshots/{snapshot.id}/access-list"
-    yield from rest(path, key="snapshot_access_list").rows(connection, project)
+    path = f"/{snapshot.id}/access-list"
+    yield from SNAPSHOTS.call(path, key="snapshot_access_list").rows(connection, project)
 
 
 _SHARES_OWNER = "it shows no owner: it is that of its share"
@@ -269,24 +265,16 @@ _SHARES_OWNER = "it shows no owner: it is that of its share"
 
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
     """Reset a backup to error, also while it is busy, and delete it. Manila forces no delete of a backup."""
-    reset("/share-backups", BACKUPS).call(connection, project, backup)
-    _DELETE_BACKUP.call(connection, project, backup)
+    reset(SHARE_BACKUPS).call(connection, project, backup)
+    SHARE_BACKUPS.delete.call(connection, project, backup)
 
 
-_ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup")
-_DELETE_BACKUP = rest("/share-backups/{id}", BACKUPS, method="DELETE")
-_ONE_REPLICA = rest("/share-replicas/{id}", key="share_replica")
-_OF_TRANSFER = of_share(rest("/share-transfers/{id}", TRANSFERS, key="transfer"), "resource_id")
-_OF_BACKUP, _OF_REPLICA = of_share(_ONE_BACKUP), of_share(_ONE_REPLICA)
+_OF_TRANSFER = of_share(SHARE_TRANSFERS.show, "resource_id")
+_OF_BACKUP, _OF_REPLICA = of_share(SHARE_BACKUPS.show), of_share(REPLICAS.show)
 
 RESOURCE_LOCK = simple_type(
     "resource_lock",
-    "/resource-locks",
-    "resource_locks",
-    "resource_lock",
-    LOCKS,
-    list=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", project_id="{project_id}"),
-    all_projects=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1"),
+    RESOURCE_LOCKS,
     title="lock_reason",
     used_by=(),
     available=since(LOCKS),
@@ -302,16 +290,9 @@ RESOURCE_LOCK = simple_type(
 
 TRANSFER = simple_type(
     "transfer",
-    "/share-transfers",
-    "transfers",
-    "transfer",
-    TRANSFERS,
-    list=paged_list(
-        "/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true", source_project_id="{project_id}"
-    ),
+    SHARE_TRANSFERS,
     owner="source_project_id",
     used_by=(),
-    all_projects=paged_list("/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true"),
     available=since(TRANSFERS),
     created="created_at",
     parts=(),
@@ -323,16 +304,12 @@ TRANSFER = simple_type(
 
 BACKUP = simple_type(
     "backup",
-    "/share-backups",
-    "share_backups",
-    "share_backup",
-    BACKUPS,
+    SHARE_BACKUPS,
     list=_backups,
     all_projects=_SHARES_OWNER,
-    show=_with_owner(_ONE_BACKUP),
-    delete=_DELETE_BACKUP,
+    show=_with_owner(SHARE_BACKUPS.show),
     available=since(BACKUPS),
-    prepare=(reset_to_error("/share-backups", BACKUPS),),
+    prepare=(reset_to_error(SHARE_BACKUPS),),
     used_by=(),
     changed="updated_at",
     force=force_backup,
@@ -352,16 +329,14 @@ BACKUP = simple_type(
 
 REPLICA = simple_type(
     "replica",
-    "/share-replicas",
-    "share_replicas",
-    "share_replica",
+    REPLICAS,
     list=_replicas,
     used_by=(),
     all_projects=_SHARES_OWNER,
-    show=_with_owner(_ONE_REPLICA),
-    prepare=(reset_to_error("/share-replicas"),),
+    show=_with_owner(REPLICAS.show),
+    prepare=(reset_to_error(REPLICAS),),
     changed="updated_at",
-    force=force_delete("/share-replicas"),
+    force=force_delete(REPLICAS),
     by_hand="as an admin: openstack share replica set --status error {id}, then openstack share replica delete --force "
     "{id}",
     remedies=remedies("share replica"),
@@ -378,16 +353,14 @@ REPLICA = simple_type(
 
 SNAPSHOT = simple_type(
     "snapshot",
-    "/snapshots",
-    "snapshots",
-    "snapshot",
+    SNAPSHOTS,
     if_abandoned="It still uses storage. Its share cannot be deleted while it exists.",
     list=_snapshots,
     changed=_CHANGED,
-    prepare=(reset_to_error("/snapshots"),),
+    prepare=(reset_to_error(SNAPSHOTS),),
     used_by=(),
     remedies=remedies("share snapshot"),
-    force=force_delete("/snapshots"),
+    force=force_delete(SNAPSHOTS),
     by_hand="as an admin: openstack share snapshot set --status error {id}, then "
     "openstack share snapshot delete --force {id}",
     describe=describe_status,
@@ -405,9 +378,7 @@ SNAPSHOT = simple_type(
 
 SHARE = simple_type(
     "share",
-    "/shares",
-    "shares",
-    "share",
+    SHARES,
     if_abandoned="It still uses storage, and may still be mounted. It counts in no quota.",
     list=_shares,
     all_projects=_all_shares,
@@ -432,21 +403,21 @@ SHARE = simple_type(
         ),
     ),
     changed=_CHANGED,
-    prepare=(reset_to_error("/shares"), end_migration, end_transfer),
+    prepare=(reset_to_error(SHARES), end_migration, end_transfer),
     remedies=remedies("share"),
-    force=force_delete("/shares"),
+    force=force_delete(SHARES),
     by_hand="as an admin: openstack share set --status error {id}, then openstack share delete --force {id}",
     explain=explain_share,
     describe=describe_status,
     properties="metadata",
     after=("resource_lock", "transfer", "backup", "replica", "group_snapshot", "snapshot", "compute.server"),
     needed_by=(
-        ("resource_lock", of_share(rest("/resource-locks/{id}", LOCKS, key="resource_lock"), "resource_id")),
+        ("resource_lock", of_share(RESOURCE_LOCKS.show, "resource_id")),
         ("transfer", _OF_TRANSFER),
         ("backup", _OF_BACKUP),
         ("replica", _OF_REPLICA),
         ("group_snapshot", refused_in_use),
-        ("snapshot", of_share(rest("/snapshots/{id}", key="snapshot"))),
+        ("snapshot", of_share(SNAPSHOTS.show)),
     ),
     created="created_at",
     parts=(Parts("access rule", _access_to_share, created="created_at"),),

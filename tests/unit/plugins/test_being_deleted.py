@@ -31,7 +31,7 @@ def volume(deleted_with_the_server):
 _TASK, _VOLUMES = "OS-EXT-STS:task_state", "os-extended-volumes:volumes_attached"
 LOAD_BALANCER = load_balancer.SERVICE.types[0]
 CLUSTER = container_infrastructure_management.SERVICE.types[0]
-SHARE = shares.simple_type("thing", "/things", "things", "thing")
+SHARE = shares.simple_type("thing", shares.SHARES)
 
 
 @pytest.mark.parametrize(

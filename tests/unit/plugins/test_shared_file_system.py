@@ -55,7 +55,7 @@ def test_a_manila_whose_versions_cannot_be_read_is_not_treated_as_old():
 )
 def test_a_failed_change_is_got_out_of_and_one_under_way_is_left(status, reset, refused):
     service = Canned()
-    prepare = shared_file_system.common.reset_to_error("/shares")
+    prepare = shared_file_system.common.reset_to_error(shared_file_system.common.SHARES)
     try:
         prepare(canned(shared_file_system=service), NAMED, thing(status=status))
         assert not refused
