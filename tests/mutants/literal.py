@@ -75,8 +75,8 @@ MUTATIONS = (
     Mutation(
         "Cinder lists what the orchestrator's own project has",
         f"{VOLUMES}common.py",
-        'query={"all_tenants": "1", **query},',
-        "query=query,",
+        'collection.where(all_tenants="1", **query)',
+        "collection.where(**query)",
         CALLS,
     ),
     Mutation(
@@ -203,16 +203,15 @@ MUTATIONS = (
     Mutation(
         "A group of volumes is deleted without its volumes",
         f"{VOLUMES}groups.py",
-        'body={"delete": {"delete-volumes": True}},',
-        'body={"delete": {"delete-volumes": False}},',
+        'body={"delete": {"delete-volumes": True}}',
+        'body={"delete": {"delete-volumes": False}}',
         CALLS,
     ),
     Mutation(
         "A volume is deleted with the snapshots of every project",
         f"{VOLUMES}volumes.py",
-        'delete = Rest(SERVICE_TYPE, "/volumes/{id}", method="DELETE", microversion=GROUP_MEMBERS)',
-        'delete = Rest(SERVICE_TYPE, "/volumes/{id}", method="DELETE", query={"cascade": "true"}, '
-        "microversion=GROUP_MEMBERS)",
+        "    try:\n        VOLUMES.delete.call(",
+        '    try:\n        VOLUMES.call("/{id}", method="DELETE", query={"cascade": "true"}).call(',
         CALLS,
     ),
     Mutation(

@@ -13,7 +13,6 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     ResourceType,
-    Rest,
     Row,
     Token,
     Use,
@@ -24,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.block_storage.common import (
     BACKUP_OWNER,
+    BACKUPS,
     SERVICE_TYPE,
     being_deleted,
     check_scope,
@@ -54,7 +54,7 @@ def list_backups(connection: Connection, project: ProjectDefinition) -> Iterator
     """
     check_scope(connection, project)
     without_base: dict[str, list[Row]] = {}
-    for row in list_rows(connection, project, "backups", project_id=project.id):
+    for row in list_rows(connection, project, BACKUPS, project_id=project.id):
         volume = str(row.get("volume_id"))
         if row.get("has_dependent_backups"):
             for each in without_base.pop(volume, ()):
@@ -73,15 +73,14 @@ def base_of(backup: Resource) -> tuple[str, ...]:
     return (str(base),) if base else ()
 
 
-SHOW_BACKUP = Rest(SERVICE_TYPE, "/backups/{id}", key="backup", microversion=BACKUP_OWNER)
-_make_backup_deletable = reset_to_error("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)
+_make_backup_deletable = reset_to_error(BACKUPS)
 
 
 def _increments(connection: Connection, project: ProjectDefinition, backup: Resource) -> Verdict | None:
     """Name the backups, of any project, that depend on a backup."""
     if not backup.data.get("has_dependent_backups"):
         return None
-    rows = list_rows(connection, project, "backups", parent_id=backup.id)
+    rows = list_rows(connection, project, BACKUPS, parent_id=backup.id)
     blockers = [
         cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT), row.get("name"))
         for row in rows
@@ -98,13 +97,11 @@ def force_backup(connection: Connection, project: ProjectDefinition, backup: Res
     """
     refuse(_increments(connection, project, backup))
     try:
-        force_delete("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)(connection, project, backup)
+        force_delete(BACKUPS)(connection, project, backup)
     except exceptions.HttpException as error:
         if error.status_code != 405:
             raise
-        Rest(SERVICE_TYPE, "/backups/{id}", method="DELETE", microversion=BACKUP_OWNER).call(
-            connection, project, backup
-        )
+        BACKUPS.delete.call(connection, project, backup)
 
 
 def _refuse_without_service(connection: Connection, backup: Resource, answer: str) -> None:
@@ -152,8 +149,8 @@ BACKUP = ResourceType(
     name="backup",
     if_abandoned="It still uses storage.",
     list=list_backups,
-    all_projects=list_all("backups"),
-    show=SHOW_BACKUP,
+    all_projects=list_all(BACKUPS),
+    show=BACKUPS.show,
     delete=delete_backup,
     # The delete looks for them itself: of the project's own increments, some are deleted by then.
     used_by=(Use((f"{SERVICE_TYPE}.backup",), "is refused", foresee=OneByOne(_increments)),),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     Reason,
     Refused,
     Resource,
-    Rest,
     Row,
     Verdict,
     blocker,
@@ -27,11 +27,11 @@ from cleanup_orchestrator.plugins.verdicts import is_past
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-ATTACHMENTS = "3.27"  #: the first microversion with attachments; Ocata
+_ATTACHMENTS = "3.27"  #: the first microversion with attachments; Ocata
 GROUP_MEMBERS = "3.14"  #: the first that names the group of a volume, and the group snapshot of a snapshot; Newton
 BACKUP_OWNER = "3.18"  #: the first that shows the owner of a backup; Ocata
 GROUP_OWNER = "3.58"  #: the first that shows the owner of a group or a group snapshot; Stein
-TRANSFERS = "3.59"  #: the first that pages transfers and (from 3.57) shows their owner; Train
+_TRANSFERS = "3.59"  #: the first that pages transfers and (from 3.57) shows their owner; Train
 SERVICE_TYPE = "block-storage"
 VOLUME_OWNER = "os-vol-tenant-attr:tenant_id"
 SNAPSHOT_OWNER = "os-extended-snapshot-attributes:project_id"
@@ -47,18 +47,24 @@ BUSY = frozenset(
 ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
 PAGE = 1000  #: Cinder's ``osapi_max_limit``, to which it reduces a larger limit
 RESTARTS = 5  #: of a list whose marker was deleted
-_COLLECTIONS = {
-    "volumes": ("/volumes/detail", GROUP_MEMBERS),
-    "snapshots": ("/snapshots/detail", GROUP_MEMBERS),
-    "attachments": ("/attachments/detail", ATTACHMENTS),
-    "transfers": ("/volume-transfers/detail", TRANSFERS),
-    "backups": ("/backups/detail", BACKUP_OWNER),
-    "groups": ("/groups/detail", GROUP_OWNER),
-    "group_snapshots": ("/group_snapshots/detail", GROUP_OWNER),
-}
 
 
-def list_own(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+def detailed(path: str, one: str = "", microversion: str | None = None, **declared: Any) -> Collection:
+    """Return a collection with a detailed list that is paged by marker."""
+    declared = {"paging": Paging.MARKER, "list_path": f"{path}/detail", **declared}
+    return Collection(SERVICE_TYPE, path, one=one, microversion=microversion, limit=PAGE, **declared)
+
+
+VOLUMES = detailed("/volumes", "volume", GROUP_MEMBERS)
+SNAPSHOTS = detailed("/snapshots", "snapshot", GROUP_MEMBERS)
+ATTACHMENTS = detailed("/attachments", "attachment", _ATTACHMENTS)
+TRANSFERS = detailed("/volume-transfers", "transfer", _TRANSFERS, key="transfers")
+BACKUPS = detailed("/backups", "backup", BACKUP_OWNER)
+GROUPS = detailed("/groups", "group", GROUP_OWNER)
+GROUP_SNAPSHOTS = detailed("/group_snapshots", "group_snapshot", GROUP_OWNER)
+
+
+def list_own(collection: Collection) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of the project's rows of a collection."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -67,7 +73,7 @@ def list_own(collection: str) -> Callable[[Connection, ProjectDefinition], Itera
     return listing
 
 
-def list_all(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+def list_all(collection: Collection) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of the rows of all projects, without accepted transfers."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -78,7 +84,9 @@ def list_all(collection: str) -> Callable[[Connection, ProjectDefinition], Itera
     return listing
 
 
-def list_rows(connection: Connection, project: ProjectDefinition, collection: str, **query: str) -> Iterator[Row]:
+def list_rows(
+    connection: Connection, project: ProjectDefinition, collection: Collection, **query: str
+) -> Iterator[Row]:
     """Yield all rows of a collection, of all projects unless the query filters.
 
     A page begins after a row. If that row is gone by then, Cinder answers 404. Then the list is read again from the
@@ -86,16 +94,7 @@ def list_rows(connection: Connection, project: ProjectDefinition, collection: st
 
     :raises BadAnswer: when the marker was gone each time
     """
-    path, microversion = _COLLECTIONS[collection]
-    call = Rest(
-        SERVICE_TYPE,
-        path,
-        key=collection,
-        query={"all_tenants": "1", **query},
-        microversion=microversion,
-        paging=Paging.MARKER,
-        limit=PAGE,
-    )
+    call = collection.where(all_tenants="1", **query)
     for _ in range(RESTARTS):
         begun = False
         try:
@@ -110,10 +109,10 @@ def list_rows(connection: Connection, project: ProjectDefinition, collection: st
 
 
 def post_action(
-    connection: Connection, project: ProjectDefinition, resource: Resource, path: str, body: Row, version: str
+    connection: Connection, project: ProjectDefinition, resource: Resource, collection: Collection, body: Row
 ) -> None:
     """Call an action on a resource."""
-    Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
+    collection.call("/{id}/action", method="POST", body=body).call(connection, project, resource)
 
 
 def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
@@ -175,7 +174,7 @@ def cinder_blocker(type_: str, id_: Any, owner: Any, name: Any = "") -> dict[str
 
 
 def reset_to_error(
-    path: str, action: str, microversion: str
+    collection: Collection, action: str = "os-reset_status"
 ) -> Callable[[Connection, ProjectDefinition, Resource], None]:
     """Return an action that resets a state in which Cinder refuses the delete."""
 
@@ -188,13 +187,13 @@ def reset_to_error(
             return
         if status in BUSY:
             wait_while_busy(project, resource.data, status)
-        post_action(connection, project, resource, path, {action: {"status": "error"}}, microversion)
+        post_action(connection, project, resource, collection, {action: {"status": "error"}})
 
     return make_deletable
 
 
 def force_delete(
-    path: str, action: str, microversion: str, reset: Row | None = None
+    collection: Collection, reset: Row | None = None
 ) -> Callable[[Connection, ProjectDefinition, Resource], None]:
     """Return an action that resets a resource to error and deletes it by force."""
 
@@ -202,8 +201,8 @@ def force_delete(
         """Reset it to error, also while it is busy, and delete it by force."""
         if group := resource.data.get("group_snapshot_id"):
             refuse(verdict_naming(project, "it is deleted with", [cinder_blocker("group_snapshot", group, project.id)]))
-        post_action(connection, project, resource, path, {action: dict(reset or {"status": "error"})}, microversion)
-        post_action(connection, project, resource, path, {"os-force_delete": {}}, microversion)
+        post_action(connection, project, resource, collection, {"os-reset_status": dict(reset or {"status": "error"})})
+        post_action(connection, project, resource, collection, {"os-force_delete": {}})
 
     return force
 
@@ -214,7 +213,7 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
     They are servers, or attachments without a server.
     """
     found = []
-    for row in list_rows(connection, project, "attachments", volume_id=volume_id):
+    for row in list_rows(connection, project, ATTACHMENTS, volume_id=volume_id):
         if row.get("volume_id") != volume_id:
             continue
         server = row.get("instance")
@@ -228,7 +227,7 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
 
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
     """Return a volume's snapshots, of any project, as blockers."""
-    rows = list_rows(connection, project, "snapshots", volume_id=volume_id)
+    rows = list_rows(connection, project, SNAPSHOTS, volume_id=volume_id)
     return [
         cinder_blocker("snapshot", s["id"], s.get(SNAPSHOT_OWNER), s.get("name"))
         for s in rows

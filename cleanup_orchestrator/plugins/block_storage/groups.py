@@ -31,17 +31,19 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.block_storage.common import (
     BUSY,
-    GROUP_MEMBERS,
-    GROUP_OWNER,
+    GROUP_SNAPSHOTS,
+    GROUPS,
     ON_HOLD,
-    PAGE,
     SERVICE_TYPE,
     SNAPSHOT_OWNER,
+    SNAPSHOTS,
     VOLUME_OWNER,
+    VOLUMES,
     attached_to,
     being_deleted,
     check_scope,
     cinder_blocker,
+    detailed,
     list_all,
     list_own,
     list_rows,
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def _volumes_in(connection: Connection, project: ProjectDefinition, group: Resource) -> list[Row]:
-    rows = list_rows(connection, project, "volumes", group_id=group.id)
+    rows = list_rows(connection, project, VOLUMES, group_id=group.id)
     return [row for row in rows if row.get("group_id") == group.id]
 
 
@@ -91,7 +93,7 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
 
     Each of them blocks the delete.
     """
-    rows = list_rows(connection, project, "group_snapshots", group_id=group.id)
+    rows = list_rows(connection, project, GROUP_SNAPSHOTS, group_id=group.id)
     blockers = [
         cinder_blocker("group_snapshot", s["id"], s.get("project_id"), s.get("name"))
         for s in rows
@@ -123,17 +125,12 @@ def detach_stale(
     reset = {"os-reset_status": {"attach_status": "detached"}}
     for volume in volumes:
         one = Resource(str(volume["id"]), "", project.id, volume)
-        post_action(connection, project, one, "/volumes/{id}/action", reset, GROUP_MEMBERS)
+        post_action(connection, project, one, VOLUMES, reset)
     return bool(volumes)
 
 
-_DELETE = Rest(
-    SERVICE_TYPE,
-    "/groups/{id}/action",
-    method="POST",
-    body={"delete": {"delete-volumes": True}},
-    microversion=GROUP_OWNER,
-)
+_OLD_GROUPS, _OLD_SNAPSHOTS = detailed("/consistencygroups"), detailed("/cgsnapshots", paging=Paging.OFFSET)
+_DELETE = GROUPS.call("/{id}/action", method="POST", body={"delete": {"delete-volumes": True}})
 
 
 def force_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
@@ -142,18 +139,14 @@ def force_group(connection: Connection, project: ProjectDefinition, group: Resou
     :raises Refused: as ``check_group`` does, but for the state of the group
     """
     check_group(connection, project, dataclasses.replace(group, data={**group.data, "status": "error"}))
-    post_action(connection, project, group, "/groups/{id}/action", {"reset_status": {"status": "error"}}, GROUP_OWNER)
+    post_action(connection, project, group, GROUPS, {"reset_status": {"status": "error"}})
     _DELETE.call(connection, project, group)
 
 
 def force_group_snapshot(connection: Connection, project: ProjectDefinition, snapshot: Resource) -> None:
     """Reset a group snapshot to error, also while it is busy, and delete it."""
-    path, body = "/group_snapshots/{id}/action", {"reset_status": {"status": "error"}}
-    post_action(connection, project, snapshot, path, body, GROUP_OWNER)
-    GROUP_SNAPSHOT_DELETE.call(connection, project, snapshot)
-
-
-GROUP_SNAPSHOT_DELETE = Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER)
+    post_action(connection, project, snapshot, GROUP_SNAPSHOTS, {"reset_status": {"status": "error"}})
+    GROUP_SNAPSHOTS.delete.call(connection, project, snapshot)
 
 
 group_delete_failed = failed_in("Cinder", "error", "error_deleting")  #: also of a snapshot of a group
@@ -164,20 +157,12 @@ def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Itera
 
     The list has an owner filter, but its rows show no owner. So the filter is checked with an id that does not exist.
     """
-    query = {"all_tenants": "1", "project_id": "{project_id}"}
-    old = Rest(
-        SERVICE_TYPE,
-        "/consistencygroups/detail",
-        key="consistencygroups",
-        query=query,
-        paging=Paging.MARKER,
-        limit=PAGE,
-    )
+    old = _OLD_GROUPS.where(all_tenants="1", project_id="{project_id}")
     no_project = dataclasses.replace(project, id=NOTHING)
     if next(old.rows(connection, no_project), None) is not None:
         raise BadAnswer("Cinder ignores the owner filter of consistency groups")
     if rows := list(old.rows(connection, project)):
-        known = {str(row["id"]) for row in list_rows(connection, project, "groups", project_id=project.id)}
+        known = {str(row["id"]) for row in list_rows(connection, project, GROUPS, project_id=project.id)}
         yield from (row for row in rows if row["id"] not in known)
 
 
@@ -186,27 +171,22 @@ def _group_snapshots_if_gone(connection: Connection, project: ProjectDefinition)
 
     Their list shows those of the token's project alone. They are found by the project's snapshots that they contain.
     """
-    snapshots = list_rows(connection, project, "snapshots", project_id=project.id)
+    snapshots = list_rows(connection, project, SNAPSHOTS, project_id=project.id)
     own = (row for row in snapshots if row.get(SNAPSHOT_OWNER) == project.id)
     if wholes := {str(row["group_snapshot_id"]) for row in own if row.get("group_snapshot_id")}:
-        wholes -= {str(row["id"]) for row in list_rows(connection, project, "group_snapshots")}
+        wholes -= {str(row["id"]) for row in list_rows(connection, project, GROUP_SNAPSHOTS)}
     yield from ({"id": identity, "name": ""} for identity in sorted(wholes))
 
 
 def _legacy(
-    collection: str,
-    current: str,
-    paging: Paging,
+    old: Rest,
+    new: Rest,
     if_gone: Callable[[Connection, ProjectDefinition], Iterator[Row]],
 ) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of what only the old API shows.
 
     The old API lists the new kind as well.
     """
-    old = Rest(SERVICE_TYPE, f"/{collection}/detail", key=collection, paging=paging, limit=PAGE)
-    new = Rest(
-        SERVICE_TYPE, f"/{current}/detail", key=current, microversion=GROUP_OWNER, paging=Paging.MARKER, limit=PAGE
-    )
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         if project.gone:
@@ -225,7 +205,6 @@ def _legacy(
 
 #: A server shows its volumes, also those that are only reserved for it.
 _SERVER = Rest("compute", "/servers/{id}", key="server")
-_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
 
 
 def groups_of_servers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
@@ -237,7 +216,7 @@ def groups_of_servers(connection: Connection, project: ProjectDefinition, left: 
         if volumes is None:  # Nova does not know the server, or its cell does not answer
             return lambda _group: id_
         for attached in volumes:
-            volume = show_leftover(_VOLUME, connection, project, str(attached["id"])) or {}
+            volume = show_leftover(VOLUMES.show, connection, project, str(attached["id"])) or {}
             found.update({str(volume.get(key)): id_ for key in ("group_id", "consistencygroup_id") if volume.get(key)})
     return lambda group: found.get(group.id)
 
@@ -264,11 +243,11 @@ _OWNERLESS = "Cinder does not say whose they are: it lists those of the token's 
 
 GROUP_SNAPSHOT = ResourceType(
     name="group_snapshot",
-    list=list_own("group_snapshots"),
-    all_projects=list_all("group_snapshots"),
-    show=Rest(SERVICE_TYPE, "/group_snapshots/{id}", key="group_snapshot", microversion=GROUP_OWNER),
-    delete=GROUP_SNAPSHOT_DELETE,
-    prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
+    list=list_own(GROUP_SNAPSHOTS),
+    all_projects=list_all(GROUP_SNAPSHOTS),
+    show=GROUP_SNAPSHOTS.show,
+    delete=GROUP_SNAPSHOTS.delete,
+    prepare=(reset_to_error(GROUP_SNAPSHOTS, "reset_status"),),
     used_by=(),
     deleting=being_deleted,
     failed=group_delete_failed,
@@ -285,9 +264,9 @@ GROUP_SNAPSHOT = ResourceType(
 
 CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
     name="consistency_group_snapshot",
-    list=_legacy("cgsnapshots", "group_snapshots", Paging.OFFSET, _group_snapshots_if_gone),
+    list=_legacy(_OLD_SNAPSHOTS.all, GROUP_SNAPSHOTS.all, _group_snapshots_if_gone),
     all_projects=_OWNERLESS,
-    delete=Rest(SERVICE_TYPE, "/cgsnapshots/{id}", method="DELETE"),
+    delete=_OLD_SNAPSHOTS.delete,
     used_by=(),
     deleting=being_deleted,
     failed=group_delete_failed,
@@ -306,9 +285,9 @@ CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
 
 GROUP = ResourceType(
     name="group",
-    list=list_own("groups"),
-    all_projects=list_all("groups"),
-    show=Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER),
+    list=list_own(GROUPS),
+    all_projects=list_all(GROUPS),
+    show=GROUPS.show,
     deleting=being_deleted,
     prepare=(check_group,),
     used_by=_USED_BY,
@@ -334,17 +313,12 @@ GROUP = ResourceType(
 
 CONSISTENCY_GROUP = ResourceType(
     name="consistency_group",
-    list=_legacy("consistencygroups", "groups", Paging.MARKER, _groups_if_gone),
+    list=_legacy(_OLD_GROUPS.all, GROUPS.all, _groups_if_gone),
     all_projects=_OWNERLESS,
     prepare=(check_group,),
     used_by=_USED_BY,
     contains=_contents_of,
-    delete=Rest(
-        SERVICE_TYPE,
-        "/consistencygroups/{id}/delete",
-        method="POST",
-        body={"consistencygroup": {"force": True}},
-    ),
+    delete=_OLD_GROUPS.call("/{id}/delete", method="POST", body={"consistencygroup": {"force": True}}),
     deleting=being_deleted,
     failed=group_delete_failed,
     remedies=_BY_DATABASE,

@@ -31,12 +31,14 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     ATTACHMENTS,
     BUSY,
     GROUP_MEMBERS,
-    GROUP_OWNER,
+    GROUPS,
     ON_HOLD,
     SERVICE_TYPE,
     SNAPSHOT_OWNER,
+    SNAPSHOTS,
     TRANSFERS,
     VOLUME_OWNER,
+    VOLUMES,
     attached_to,
     being_deleted,
     cinder_blocker,
@@ -60,11 +62,10 @@ if TYPE_CHECKING:
 DELETABLE = frozenset({"available", "error", "error_restoring", "error_extending", "error_managing"})
 #: Values of ``migration_status`` when no migration is in progress (volume/api.py, AVAILABLE_MIGRATION_STATUS).
 SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
-SHOW_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
 
 
 def _volume_owner(connection: Connection, project: ProjectDefinition, volume_id: Any) -> str:
-    row = SHOW_VOLUME.row(connection, project, Resource(str(volume_id), "", None))
+    row = VOLUMES.show.row(connection, project, Resource(str(volume_id), "", None))
     return str(row.get(VOLUME_OWNER) or "")
 
 
@@ -92,7 +93,7 @@ def list_volumes(connection: Connection, project: ProjectDefinition) -> Iterator
     query = {"project_id": project.id} if _survives(project.id) else {}
     targets: list[Row] = []
     wanted: set[str] = set()
-    for row in list_rows(connection, project, "volumes", **query):
+    for row in list_rows(connection, project, VOLUMES, **query):
         if str(row.get("migration_status") or "").startswith("target:"):
             targets.append(row)
         else:
@@ -125,8 +126,7 @@ def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> l
         return [cinder_blocker("consistency_group", legacy, project.id)]
     if not (group := row.get("group_id")):
         return []
-    call = Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER)
-    found = call.row(connection, project, Resource(str(group), "", None))
+    found = GROUPS.show.row(connection, project, Resource(str(group), "", None))
     return [cinder_blocker("group", group, found.get("project_id"), found.get("name"))]
 
 
@@ -143,7 +143,7 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
     if status == "deleting":
         _refuse_without_host(connection, project, row)
     if status == "awaiting-transfer":
-        offers = list_rows(connection, project, "transfers", volume_id=volume.id)
+        offers = list_rows(connection, project, TRANSFERS, volume_id=volume.id)
         blockers = [
             cinder_blocker("transfer", o["id"], project.id, o.get("name"))
             for o in offers
@@ -160,7 +160,7 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
         refuse(verdict_naming(project, "it is attached to", attached_to(connection, project, volume.id)))
         reset |= {"status": "error", "attach_status": "detached"}
     if reset:
-        post_action(connection, project, volume, "/volumes/{id}/action", {"os-reset_status": reset}, GROUP_MEMBERS)
+        post_action(connection, project, volume, VOLUMES, {"os-reset_status": reset})
 
 
 def _refuse_without_host(connection: Connection, project: ProjectDefinition, row: Row) -> None:
@@ -193,21 +193,20 @@ def delete_volume(connection: Connection, project: ProjectDefinition, volume: Re
 
     :raises Refused: naming snapshots of any project, or what the volume is attached to
     """
-    delete = Rest(SERVICE_TYPE, "/volumes/{id}", method="DELETE", microversion=GROUP_MEMBERS)
     try:
-        delete.call(connection, project, volume)
+        VOLUMES.delete.call(connection, project, volume)
         return
     except exceptions.BadRequestException:
         refuse(verdict_naming(project, "it has", snapshots_of(connection, project, volume.id)))
         refuse(verdict_naming(project, "it is attached to", attached_to(connection, project, volume.id)))
-        now = SHOW_VOLUME.row(connection, project, volume)
+        now = VOLUMES.show.row(connection, project, volume)
         if now.get("status") not in DELETABLE or _group_of(connection, project, now):
             raise
     # Nothing shows the cause. The attach_status, which no answer contains, may be stale. The status is not reset,
     # because the cause may be another one.
     reset = {"os-reset_status": {"attach_status": "detached"}}
-    post_action(connection, project, volume, "/volumes/{id}/action", reset, GROUP_MEMBERS)
-    delete.call(connection, project, volume)
+    post_action(connection, project, volume, VOLUMES, reset)
+    VOLUMES.delete.call(connection, project, volume)
 
 
 def force_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
@@ -221,7 +220,7 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
     refuse(verdict_naming(project, "it is attached to", servers))
     reset = {"status": "error", "attach_status": "detached", "migration_status": "none"}
     try:
-        force_delete("/volumes/{id}/action", "os-reset_status", GROUP_MEMBERS, reset)(connection, project, volume)
+        force_delete(VOLUMES, reset)(connection, project, volume)
     except exceptions.BadRequestException:
         refuse(verdict_naming(project, "it has", snapshots_of(connection, project, volume.id)))
         raise
@@ -271,7 +270,7 @@ def _has_members(connection: Connection, project: ProjectDefinition, image_id: s
 def list_attachments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the attachments of the project's volumes, with the volumes' owners."""
     own_volumes: set[str] | None = None
-    for row in list_rows(connection, project, "attachments", project_id=project.id):
+    for row in list_rows(connection, project, ATTACHMENTS, project_id=project.id):
         if own_volumes is None:
             own_volumes = {str(v["id"]) for v in list_volumes(connection, project) if v.get(VOLUME_OWNER) == project.id}
         mine = row.get("volume_id") in own_volumes
@@ -282,8 +281,7 @@ def list_attachments(connection: Connection, project: ProjectDefinition) -> Iter
 
 def show_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> Row:
     """Read the owner again: the owner of the volume."""
-    call = Rest(SERVICE_TYPE, "/attachments/{id}", key="attachment", microversion=ATTACHMENTS)
-    row = call.row(connection, project, attachment)
+    row = ATTACHMENTS.show.row(connection, project, attachment)
     return {**row, "project_id": _volume_owner(connection, project, row.get("volume_id"))}
 
 
@@ -302,16 +300,14 @@ def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterat
 
     A transfer from before Train shows no owner. Its owner is that of its volume.
     """
-    for row in list_rows(connection, project, "transfers", project_id=project.id):
+    for row in list_rows(connection, project, TRANSFERS, project_id=project.id):
         owner = row.get("source_project_id") or _volume_owner(connection, project, row.get("volume_id"))
         yield {**row, "source_project_id": owner}
 
 
 def show_transfer(connection: Connection, project: ProjectDefinition, transfer: Resource) -> Row:
     """Read a transfer again."""
-    row = Rest(SERVICE_TYPE, "/volume-transfers/{id}", key="transfer", microversion=TRANSFERS).row(
-        connection, project, transfer
-    )
+    row = TRANSFERS.show.row(connection, project, transfer)
     owner = row.get("source_project_id") or _volume_owner(connection, project, row.get("volume_id"))
     return {**row, "source_project_id": owner}
 
@@ -326,7 +322,7 @@ _CLONED = "_cloned"  # added to listed rows, as _SOURCE_IS_THERE
 def list_snapshots(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's snapshots; mark those that volumes of the project were made from."""
     cloned: set[str] | None = None
-    for row in list_rows(connection, project, "snapshots", project_id=project.id):
+    for row in list_rows(connection, project, SNAPSHOTS, project_id=project.id):
         if cloned is None:
             made = (one.get("snapshot_id") for one in list_volumes(connection, project))
             cloned = {str(snapshot_id) for snapshot_id in made if snapshot_id}
@@ -356,9 +352,9 @@ TRANSFER = ResourceType(
     used_by=(),
     list=list_transfers,
     show=show_transfer,
-    delete=Rest(SERVICE_TYPE, "/volume-transfers/{id}", method="DELETE", microversion=TRANSFERS),
+    delete=TRANSFERS.delete,
     owner="source_project_id",
-    all_projects=list_all("transfers"),
+    all_projects=list_all(TRANSFERS),
     keep=(_keep_accepted,),
     created="created_at",
     parts=(),
@@ -381,7 +377,7 @@ ATTACHMENT = ResourceType(
             unseen="an attachment of Zun names no container, and Ironic shows the nodes of others to its admins alone",
         ),
     ),
-    delete=Rest(SERVICE_TYPE, "/attachments/{id}", method="DELETE", microversion=ATTACHMENTS),
+    delete=ATTACHMENTS.delete,
     title="instance",
     all_projects="an attachment shows no owner, and is deleted with its volume",
     after=("compute.server",),
@@ -397,19 +393,19 @@ SNAPSHOT = ResourceType(
     name="snapshot",
     if_abandoned="It still uses storage. Its volume cannot be deleted while it exists.",
     list=list_snapshots,
-    all_projects=list_all("snapshots"),
-    show=Rest(SERVICE_TYPE, "/snapshots/{id}", key="snapshot", microversion=GROUP_MEMBERS),
-    delete=Rest(SERVICE_TYPE, "/snapshots/{id}", method="DELETE", microversion=GROUP_MEMBERS),
+    all_projects=list_all(SNAPSHOTS),
+    show=SNAPSHOTS.show,
+    delete=SNAPSHOTS.delete,
     owner=SNAPSHOT_OWNER,
     properties="metadata",
     part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id")),
-    prepare=(reset_to_error("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),),
+    prepare=(reset_to_error(SNAPSHOTS),),
     used_by=(Use((f"{SERVICE_TYPE}.volume",), "is refused by a back end that has not copied the data to the volume"),),
     deleting=being_deleted,
     failed=snapshot_delete_failed,
     changed="updated_at",
     remedies={**_OF_SNAPSHOT, Reason.ERROR: _CLONES + _OF_SNAPSHOT[Reason.ERROR]},
-    force=force_delete("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),
+    force=force_delete(SNAPSHOTS),
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
     created="created_at",
@@ -427,8 +423,8 @@ VOLUME = ResourceType(
     name="volume",
     if_abandoned="It still uses storage.",
     list=list_volumes,
-    all_projects=list_all("volumes"),
-    show=SHOW_VOLUME,
+    all_projects=list_all(VOLUMES),
+    show=VOLUMES.show,
     used_by=(
         Use(("compute.server",), REFUSED, foresee=OneByOne(_attached_elsewhere)),
         Use((f"{SERVICE_TYPE}.snapshot",), REFUSED),

@@ -161,8 +161,7 @@ def test_a_snapshot_of_a_group_goes_with_that():
     assert not cloud.block_storage.asked
 
 
-def test_a_list_whose_marker_is_deleted_is_read_again(monkeypatch):
-    monkeypatch.setattr(block_storage.common, "PAGE", 1)
+def test_a_list_whose_marker_is_deleted_is_read_again():
     there = list("abc")
 
     def answer(method, path, query, body):
