@@ -15,13 +15,14 @@ exist: Magnum's conductor implements none of their calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    Collection,
     OneByOne,
     Paging,
     Parts,
@@ -66,15 +67,15 @@ DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
 #: Magnum shows an admin the clusters of all projects, whatever the token, and has no filter.
 _ALL = "Magnum has no owner filter: an admin is shown those of the whole cloud"
 
-_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging=Paging.LINKS)
-_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging=Paging.LINKS)
-_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging=Paging.LINKS)
-_CLUSTER = Rest(TYPE, "/clusters/{id}")
+_PAGES: Mapping[str, Any] = {"query": {"limit": 200}, "paging": Paging.LINKS}
+_CLUSTERS = Collection(TYPE, "/clusters", list_path="/clusters/detail", **_PAGES)
+_TEMPLATES = Collection(TYPE, "/clustertemplates", **_PAGES)
+_QUOTAS = Collection(TYPE, "/quotas", all_query={"all_tenants": "true"}, **_PAGES)
 
 
 def _failed_clusters(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the clusters, of all projects, whose delete failed or is in progress."""
-    for row in _CLUSTERS.rows(connection, project):
+    for row in _CLUSTERS.all.rows(connection, project):
         if row.get("status") in (DELETING, DELETE_FAILED):
             yield row
 
@@ -83,7 +84,7 @@ def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Ite
     """Return a listing of all clusters whose delete has failed, or of all others."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in _CLUSTERS.rows(connection, project):
+        for row in _CLUSTERS.all.rows(connection, project):
             if (row.get("status") == DELETE_FAILED) is failed:
                 yield row
 
@@ -125,12 +126,12 @@ def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster:
     if project.gone and (stack_id := cluster.data.get("stack_id")):
         # Otherwise Heat would delete the stack with an admin's token, by a template that the project's users wrote.
         abandon_before(connection, project, str(stack_id))
-    Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
+    _CLUSTERS.delete.call(connection, project, cluster)
     if status == DELETE_FAILED:
         why = cluster.data.get("status_reason") or "Magnum gives no reason"
         reason = Reason.PROJECT_GONE if project.gone else Reason.ERROR  # drivers may have needed a token of the project
         raise Refused(Verdict(reason, f"its delete failed, and was asked for again: {why}"))
-    now = _CLUSTER.row(connection, project, cluster).get("status")
+    now = _CLUSTERS.show.row(connection, project, cluster).get("status")
     if now == status and status != DELETING:
         raise Refused(
             Verdict(
@@ -160,7 +161,7 @@ def _protect_public(template: Resource, project: ProjectDefinition) -> str | Non
 
 def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
     """Name the clusters, of any project, that were created from a template."""
-    users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
+    users = [row for row in _CLUSTERS.all.rows(connection, project) if row.get("cluster_template_id") == template.id]
     blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id"), row.get("name")) for row in users]
     return verdict_naming(project, "it is used by", blockers)
 
@@ -213,7 +214,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
     """
     return ResourceType(
         name=name,
-        show=_CLUSTER,
+        show=_CLUSTERS.show,
         deleting=_being_deleted,
         failed=_delete_failed,
         changed="updated_at",
@@ -249,7 +250,7 @@ SERVICE = Service(
         _cluster_type(
             "cluster",
             if_abandoned="Its servers, volumes and addresses still use hosts, storage and addresses.",
-            list=_CLUSTERS,
+            list=_CLUSTERS.all,
             all_projects=_all_clusters(failed=False),
             keep=(_keep_failed,),
             unfiltered=_ALL,
@@ -271,10 +272,10 @@ SERVICE = Service(
         ),
         ResourceType(
             name="cluster_template",
-            list=_TEMPLATES,
-            all_projects=_TEMPLATES,
-            show=Rest(TYPE, "/clustertemplates/{id}"),
-            delete=Rest(TYPE, "/clustertemplates/{id}", method="DELETE"),
+            list=_TEMPLATES.all,
+            all_projects=_TEMPLATES.all,
+            show=_TEMPLATES.show,
+            delete=_TEMPLATES.delete,
             id="uuid",
             properties="labels",
             protect=(_protect_public,),
@@ -293,9 +294,9 @@ SERVICE = Service(
         ResourceType(
             name="quota",
             used_by=(),
-            list=_QUOTAS,
-            all_projects=_QUOTAS,
-            delete=Rest(TYPE, "/quotas/{project_id}/{row[resource]}", method="DELETE"),
+            list=_QUOTAS.all,
+            all_projects=_QUOTAS.all,
+            delete=_QUOTAS.call("/{project_id}/{row[resource]}", method="DELETE"),
             title="resource",
             fresh="it is addressed by the project's id",
             unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
