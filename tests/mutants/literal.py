@@ -166,8 +166,8 @@ MUTATIONS = (
     Mutation(
         "Mistral's event triggers are those of the token's project",
         f"{PLUGINS}workflow/executions.py",
-        'pages("event_triggers", "name", "workflow_id", **ALL)',
-        'pages("event_triggers", "name", "workflow_id")',
+        "list=EVENT_TRIGGERS.all",
+        "list=EVENT_TRIGGERS.where()",
         CALLS,
     ),
     Mutation(

@@ -60,10 +60,10 @@ def _shared(connection: Connection, project: ProjectDefinition, workflow: Resour
 
 def _triggers(connection: Connection, project: ProjectDefinition, workflow: Resource) -> Verdict | None:
     """Name the triggers, of any project, that start a workflow."""
-    crons = pages("cron_triggers", "name", **ALL, workflow_id=workflow.id)
+    crons = pages("cron_triggers", "name").where(**ALL, workflow_id=workflow.id)
     kinds = {"cron_trigger": crons.rows(connection, project)}
     kinds["event_trigger"] = (
-        row for row in EVENT_TRIGGERS.rows(connection, project) if row.get("workflow_id") == workflow.id
+        row for row in EVENT_TRIGGERS.all.rows(connection, project) if row.get("workflow_id") == workflow.id
     )
     found = [
         blocker(f"{TYPE}.{kind}", row["id"], row.get("project_id"), row.get("name"))
@@ -73,14 +73,14 @@ def _triggers(connection: Connection, project: ProjectDefinition, workflow: Reso
     return verdict_naming(project, "it is started by", found)
 
 
-_DEFINED = ("name", "namespace", "scope", "tags")
+_WORKFLOWS = pages("workflows", "name", "namespace", "scope", "tags")
 
 WORKFLOW = ResourceType(
     name="workflow",
-    list=pages("workflows", *_DEFINED, **ALL, **OWN),
-    all_projects=pages("workflows", *_DEFINED, **ALL),
-    show=Rest(TYPE, "/workflows/{id}", query=_NAMESPACE),
-    delete=Rest(TYPE, "/workflows/{id}", method="DELETE", query=_NAMESPACE),
+    list=_WORKFLOWS.own,
+    all_projects=_WORKFLOWS.all,
+    show=_WORKFLOWS.call("/{id}", query=_NAMESPACE),
+    delete=_WORKFLOWS.call("/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
     explain=_triggers,
     used_by=(
@@ -112,8 +112,9 @@ def _actions(of_all: bool) -> Callable[[Connection, ProjectDefinition], Iterator
     Mistral lists the actions of one namespace at a time. Actions that come with Mistral, or are made of a code source,
     have no id besides their name.
     """
-    query = ALL if of_all else {**ALL, **OWN}
-    workflows, workbooks = pages("workflows", "namespace", **query), by_time("workbooks", "namespace")
+    namespaces = pages("workflows", "namespace")
+    workflows = namespaces.all if of_all else namespaces.own
+    workbooks = by_time("workbooks", "namespace")
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         rows = [*workflows.rows(connection, project), *workbooks(connection, project)]

@@ -12,26 +12,27 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     ResourceType,
-    Rest,
     Row,
     Token,
     Verdict,
     exceptions,
 )
-from cleanup_orchestrator.plugins.workflow.listing import ALL, OWN, TYPE, pages
+from cleanup_orchestrator.plugins.workflow.listing import pages
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-_TRIGGERED = ("name", "workflow_id", "workflow_name")
+CRON_TRIGGERS = pages("cron_triggers", "name", "workflow_id", "workflow_name")
+#: Mistral answers 500 to a filter by project.
+EVENT_TRIGGERS = pages("event_triggers", "name", "workflow_id")
 
 CRON_TRIGGER = ResourceType(
     name="cron_trigger",
     used_by=(),
-    list=pages("cron_triggers", *_TRIGGERED, **ALL, **OWN),
-    all_projects=pages("cron_triggers", *_TRIGGERED, **ALL),
-    show=Rest(TYPE, "/cron_triggers/{id}"),
-    delete=Rest(TYPE, "/cron_triggers/{id}", method="DELETE"),
+    list=CRON_TRIGGERS.own,
+    all_projects=CRON_TRIGGERS.all,
+    show=CRON_TRIGGERS.show,
+    delete=CRON_TRIGGERS.delete,
     created="created_at",
     parts=(),
     source="GET, DELETE /v2/cron_triggers; mistral api/controllers/v2/cron_trigger.py, services/triggers.py",
@@ -39,16 +40,13 @@ CRON_TRIGGER = ResourceType(
     "If that fails, the trust is deleted with the trusts of the project.",
 )
 
-#: Mistral answers 500 to a filter by project.
-EVENT_TRIGGERS = pages("event_triggers", "name", "workflow_id", **ALL)
-
 EVENT_TRIGGER = ResourceType(
     name="event_trigger",
     used_by=(),
-    list=EVENT_TRIGGERS,
-    all_projects=EVENT_TRIGGERS,
-    show=Rest(TYPE, "/event_triggers/{id}"),
-    delete=Rest(TYPE, "/event_triggers/{id}", method="DELETE"),
+    list=EVENT_TRIGGERS.all,
+    all_projects=EVENT_TRIGGERS.all,
+    show=EVENT_TRIGGERS.show,
+    delete=EVENT_TRIGGERS.delete,
     unfiltered="Mistral answers 500 to a filter by project: an admin lists those of all projects",
     created="created_at",
     parts=(),
@@ -70,15 +68,15 @@ def _tasks(_connection: Connection, _project: ProjectDefinition, execution: Reso
     yield {"updated_at": execution.data.get("updated_at") if _completed(execution) else None}
 
 
-_EXECUTED = ("workflow_name", "state", "task_execution_id", "updated_at")
+_EXECUTIONS = pages("executions", "workflow_name", "state", "task_execution_id", "updated_at")
 
 EXECUTION = ResourceType(
     name="execution",
     used_by=(),
-    list=pages("executions", *_EXECUTED, **ALL, **OWN),
-    all_projects=pages("executions", *_EXECUTED, **ALL),
-    show=Rest(TYPE, "/executions/{id}"),
-    delete=Rest(TYPE, "/executions/{id}", method="DELETE", query={"force": "true"}),
+    list=_EXECUTIONS.own,
+    all_projects=_EXECUTIONS.all,
+    show=_EXECUTIONS.show,
+    delete=_EXECUTIONS.call("/{id}", method="DELETE", query={"force": "true"}),
     title="workflow_name",
     describe=_state,
     after=("cron_trigger", "event_trigger"),
@@ -97,7 +95,7 @@ _ACTIONS = pages("action_executions", "name", "state", "task_execution_id")
 
 def _ad_hoc(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the action executions that belong to no task. The others are deleted with their execution."""
-    return (row for row in _ACTIONS.rows(connection, project) if row.get("task_execution_id") is None)
+    return (row for row in _ACTIONS.where().rows(connection, project) if row.get("task_execution_id") is None)
 
 
 def _unfinished(execution: Resource) -> bool:
@@ -121,12 +119,11 @@ def _delete_action_execution(connection: Connection, project: ProjectDefinition,
             "row in the table action_executions_v2"
         )
         raise Refused(Verdict(Reason.PROJECT_GONE, text))
-    one = Rest(TYPE, "/action_executions/{id}").row(connection, project, execution)
+    one = _ACTIONS.show.row(connection, project, execution)
     if not _completed(Resource(execution.id, "", None, one)):
-        cancel = Rest(TYPE, "/action_executions/{id}", method="PUT", body={"state": "CANCELLED"})
-        cancel.call(connection, project, execution)
+        _ACTIONS.call("/{id}", method="PUT", body={"state": "CANCELLED"}).call(connection, project, execution)
     try:
-        Rest(TYPE, "/action_executions/{id}", method="DELETE").call(connection, project, execution)
+        _ACTIONS.delete.call(connection, project, execution)
     except exceptions.ForbiddenException as error:
         if "deletion is not allowed" not in str(error):
             raise
@@ -142,7 +139,7 @@ ACTION_EXECUTION = ResourceType(
     used_by=(),
     list=_ad_hoc,
     all_projects=_ad_hoc,
-    show=Rest(TYPE, "/action_executions/{id}"),
+    show=_ACTIONS.show,
     delete=_delete_action_execution,
     keep=(_keep_completed,),
     describe=_state,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     Resource,
@@ -38,16 +39,17 @@ def rows_of(body: Any, collection: str) -> list[Row]:
     return rows
 
 
-def pages(collection: str, *fields: str, **query: str) -> Rest:
-    """Return the list of a collection whose pages begin after a marker.
+def pages(collection: str, *fields: str) -> Collection:
+    """Return a collection whose pages begin after a marker.
 
     :param fields: the attributes to list besides id, owner and time
     """
-    return Rest(
+    return Collection(
         TYPE,
         f"/{collection}",
-        key=collection,
-        query={**query, "fields": ",".join(("id", "project_id", "created_at", *fields))},
+        own_query={**ALL, **OWN},
+        all_query=ALL,
+        query={"fields": ",".join(("id", "project_id", "created_at", *fields))},
         paging=Paging.MARKER,
         limit=LIMIT,
     )
