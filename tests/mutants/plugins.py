@@ -367,8 +367,8 @@ MUTATIONS = (
     Mutation(
         "Zones of other projects count as the project's own",
         f"{DNS}common.py",
-        "for zone in ZONES.rows(connection, project) if owner_of(zone) == project.id}",
-        "for zone in ZONES.rows(connection, project) if owner_of(zone)}",
+        "for zone in ZONES.all.rows(connection, project) if owner_of(zone) == project.id}",
+        "for zone in ZONES.all.rows(connection, project) if owner_of(zone)}",
         tests("plugins/dns plugins/network"),
     ),
     Mutation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Rest, Row
+from cleanup_orchestrator.plugins.base import Collection, Paging, ProjectDefinition, Row
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -20,21 +20,21 @@ ALL = {"X-Auth-All-Projects": "true", **WITHOUT_COUNTS}
 UNFILTERED = "no list of Designate takes an owner filter; with the project in a header, it shows a few rows of others"
 
 
-def paged_list(path: str, key: str, headers: Mapping[str, str] = SUDO, **query: str) -> Rest:
-    """Return a list that is paged by marker.
+def collection(path: str, headers: Mapping[str, str] = SUDO, key: str = "") -> Collection:
+    """Return a collection with a list that is paged by marker.
 
-    ``headers`` say for which project it is asked.
+    :param headers: they say for which project a call is made
     """
     # The links of Designate are not followed: they do not keep the switch for all projects.
-    return Rest("dns", path, key=key, headers=headers, query=query, paging=Paging.MARKER, limit=PAGE)
+    return Collection("dns", path, key=key, headers=headers, paging=Paging.MARKER, limit=PAGE)
 
 
-ZONES = paged_list("/zones", "zones")
+ZONES = collection("/zones")
 
 
 def own_zones(connection: Connection, project: ProjectDefinition) -> dict[str, Row]:
     """Return the project's zones by id, without those that are shared with it."""
-    return {str(zone["id"]): zone for zone in ZONES.rows(connection, project) if owner_of(zone) == project.id}
+    return {str(zone["id"]): zone for zone in ZONES.all.rows(connection, project) if owner_of(zone) == project.id}
 
 
 def owner_of(row: Row) -> str:

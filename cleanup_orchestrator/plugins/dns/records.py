@@ -18,7 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     to_row,
 )
-from cleanup_orchestrator.plugins.dns.common import ALL, SUDO, UNFILTERED, own_zones, owner_of, paged_list
+from cleanup_orchestrator.plugins.dns.common import ALL, SUDO, UNFILTERED, collection, own_zones, owner_of
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -34,7 +34,7 @@ def _recordsets(connection: Connection, project: ProjectDefinition) -> Iterator[
     PTR records of floating IPs of others are marked.
     """
     own: dict[str, Row] | None = None
-    for row in paged_list("/recordsets", "recordsets").rows(connection, project):
+    for row in collection("/recordsets").all.rows(connection, project):
         if own is None:
             own = own_zones(connection, project)
         if str(row.get("zone_id")) not in own:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
-    Action,
     Explain,
     OneByOne,
     Parts,
@@ -31,9 +30,9 @@ from cleanup_orchestrator.plugins.dns.common import (
     UNFILTERED,
     WITHOUT_COUNTS,
     ZONES,
+    collection,
     own_zones,
     owner_of,
-    paged_list,
 )
 from cleanup_orchestrator.plugins.verdicts import is_past
 
@@ -63,19 +62,22 @@ def _foreign_recordsets(connection: Connection, project: ProjectDefinition, zone
 
 def _records_of(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
     """Yield the recordsets in a zone, of any project."""
-    return paged_list(f"/zones/{zone.id}/recordsets", "recordsets").rows(connection, project)
+    return collection(f"/zones/{zone.id}/recordsets").all.rows(connection, project)
 
 
 def _shares_of(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
     """Yield the shares of a zone with other projects."""
     if zone.data.get("shared"):
-        yield from paged_list(f"/zones/{zone.id}/shares", "shared_zones", ALL).rows(connection, project)
+        yield from collection(f"/zones/{zone.id}/shares", ALL, "shared_zones").all.rows(connection, project)
+
+
+_ALL_ZONES, _TSIG_KEYS = collection("/zones", ALL), collection("/tsigkeys", WITHOUT_COUNTS)
 
 
 def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
     """Yield the zones, of any project, below a zone."""
     suffix = f".{zone.name}"
-    for row in paged_list("/zones", "zones", ALL, name=f"*{suffix}").rows(connection, project):
+    for row in _ALL_ZONES.where(name=f"*{suffix}").rows(connection, project):
         if str(row.get("name")).endswith(suffix):  # an underscore in the name stands for any character there
             yield row
 
@@ -166,7 +168,7 @@ def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resou
 def abandon_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
     """Delete a zone from Designate alone: its name servers continue to serve it."""
     _unshare(connection, project, zone)
-    Rest("dns", "/zones/{id}/tasks/abandon", method="POST", headers=SUDO).call(connection, project, zone)
+    ZONES.call("/{id}/tasks/abandon", method="POST").call(connection, project, zone)
 
 
 def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
@@ -203,10 +205,11 @@ def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
 
     The project's list of zones contains those zones.
     """
-    for zone in ZONES.rows(connection, project):
+    for zone in ZONES.all.rows(connection, project):
         if owner_of(zone) not in ("", project.id):
             path = f"/zones/{zone['id']}/shares"
-            for share in paged_list(path, "shared_zones", ALL, target_project_id=project.id).rows(connection, project):
+            shares = collection(path, ALL, "shared_zones").where(target_project_id=project.id)
+            for share in shares.rows(connection, project):
                 yield {**share, "name": zone.get("name")}
 
 
@@ -218,7 +221,7 @@ def _shares_wanted(connection: Connection, project: ProjectDefinition) -> bool:
 def _tsig_keys(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the keys of the project's zones, without their secrets."""
     own: dict[str, Row] | None = None
-    for key in paged_list("/tsigkeys", "tsigkeys", WITHOUT_COUNTS).rows(connection, project):
+    for key in _TSIG_KEYS.all.rows(connection, project):
         if own is None:
             own = own_zones(connection, project)
         if key.get("scope") == "ZONE" and (zone := own.get(str(key.get("resource_id")))):
@@ -231,7 +234,7 @@ def _tsig_key(connection: Connection, project: ProjectDefinition, key: Resource)
     zone = Resource(str(row.get("resource_id")), "", None)
     if row.get("scope") != "ZONE":
         return {"id": row["id"], "name": row.get("name"), "project_id": None}
-    return _of_zone(row, Rest("dns", "/zones/{id}", headers=SUDO).row(connection, project, zone))
+    return _of_zone(row, ZONES.show.row(connection, project, zone))
 
 
 def _of_zone(key: Row, zone: Row) -> Row:
@@ -256,16 +259,14 @@ def _keep_accept(accept: Resource, project: ProjectDefinition) -> str | None:
     return "Designate deletes no transfer accepts: it is the record of a zone that once came to the project"
 
 
-def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
-    one = f"/zones/tasks/{path}/{{id}}"
-    delete: Action | None = Rest("dns", one, method="DELETE", headers=SUDO)
-    declared.setdefault("delete", delete)
-    declared.setdefault("all_projects", paged_list(f"/zones/tasks/{path}", key, ALL))
+def _task(name: str, path: str, **declared: Any) -> ResourceType:
+    tasks = collection(f"/zones/tasks/{path}")
+    declared = {"delete": tasks.delete, "all_projects": collection(tasks.path, ALL).all, **declared}
     return ResourceType(
         used_by=(),
         name=name,
-        list=paged_list(f"/zones/tasks/{path}", key),
-        show=Rest("dns", one, headers=SUDO),
+        list=tasks.all,
+        show=tasks.show,
         created="created_at",
         parts=(),
         unfiltered=UNFILTERED,
@@ -276,7 +277,6 @@ def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
 ZONE_TRANSFER_REQUEST = _task(
     "zone_transfer_request",
     "transfer_requests",
-    "transfer_requests",
     title="zone_name",
     source="GET /v2/zones/tasks/transfer_requests, DELETE .../{id}; designate central/service.py, "
     "storage/sqlalchemy/__init__.py",
@@ -286,7 +286,6 @@ ZONE_TRANSFER_REQUEST = _task(
 
 ZONE_TRANSFER_ACCEPT = _task(
     "zone_transfer_accept",
-    "transfer_accepts",
     "transfer_accepts",
     title="zone_id",
     delete=None,
@@ -299,14 +298,12 @@ ZONE_TRANSFER_ACCEPT = _task(
 ZONE_IMPORT = _task(
     "zone_import",
     "imports",
-    "imports",
     title="message",
     source="GET /v2/zones/tasks/imports, DELETE .../{id}; designate central/service.py",
     note="The row of a task. A task in progress may still create a zone, which the next inventory finds.",
 )
 ZONE_EXPORT = _task(
     "zone_export",
-    "exports",
     "exports",
     title="location",
     source="GET /v2/zones/tasks/exports, DELETE .../{id}; designate central/service.py",
@@ -334,9 +331,9 @@ TSIG_KEY = ResourceType(
 ZONE = ResourceType(
     name="zone",
     if_abandoned="Its name servers still answer for it. Other projects cannot create a zone of this name.",
-    list=ZONES,
-    all_projects=paged_list("/zones", "zones", ALL),
-    show=Rest("dns", "/zones/{id}", headers=SUDO),
+    list=ZONES.all,
+    all_projects=_ALL_ZONES.all,
+    show=ZONES.show,
     deleting=being_deleted,
     failed=delete_failed,
     changed="updated_at",
@@ -365,9 +362,9 @@ ZONE = ResourceType(
     refers_to=zones_above,
     after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
     needed_by=(
-        ("zone_transfer_request", linked(Rest("dns", "/zones/tasks/transfer_requests/{id}", headers=SUDO))),
-        ("zone_import", linked(Rest("dns", "/zones/tasks/imports/{id}", headers=SUDO))),
-        ("zone_export", linked(Rest("dns", "/zones/tasks/exports/{id}", headers=SUDO))),
+        ("zone_transfer_request", linked(collection("/zones/tasks/transfer_requests").show)),
+        ("zone_import", linked(collection("/zones/tasks/imports").show)),
+        ("zone_export", linked(collection("/zones/tasks/exports").show)),
         ("tsig_key", linked(Rest("dns", "/tsigkeys/{id}"))),
     ),
     unfiltered=UNFILTERED,
