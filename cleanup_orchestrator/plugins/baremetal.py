@@ -35,6 +35,7 @@ from cleanup_orchestrator.plugins.base import (
     NOTHING,
     BadAnswer,
     Blocker,
+    Collection,
     OneByOne,
     Paging,
     ProjectDefinition,
@@ -79,41 +80,34 @@ _UNDEPLOYING = "deleting"
 _CLEANING = frozenset({_UNDEPLOYING, "cleaning", "clean wait"})
 
 
-def _collection(name: str, microversion: str, **query: Any) -> Rest:
-    """Return the call that lists a collection."""
-    return Rest(
-        TYPE,
-        f"/{name}",
-        key=name,
-        query=query,
-        microversion=microversion,
-        paging=Paging.MARKER,
-        limit=1000,
-        marker="uuid",
+def _collection(name: str, microversion: str, **queries: Any) -> Collection:
+    """Return a collection."""
+    return Collection(
+        TYPE, f"/{name}", microversion=microversion, paging=Paging.MARKER, limit=1000, marker="uuid", **queries
     )
+
+
+_NODES = _collection("nodes", _NODES_VERSION)
+_ALLOCATIONS = _collection("allocations", _OWNED_ALLOCATIONS, own_query={"owner": "{project_id}"})
+_RUNBOOKS = _collection("runbooks", _RUNBOOKS_VERSION, query={"fields": "uuid,name,owner,public,extra,created_at"})
 
 
 def _nodes(**query: str) -> Rest:
     """Return the call that lists nodes. Ironic answers 500 to a list with the field ``allocation_uuid``."""
     fields = "uuid,name,owner,lessee,provision_state,instance_uuid,last_error,provision_updated_at"
-    return _collection("nodes", _NODES_VERSION, fields=fields, include_children="true", **query)
+    return _NODES.where(fields=fields, include_children="true", **query)
 
 
 #: With the filter ``project``, Ironic answers 403 in place of an empty list to a token of another project.
 _OWNED = _nodes(project="{project_id}", owner="{project_id}")
 _LEASED = _nodes(project="{project_id}", lessee="{project_id}")
 _ALL_NODES = _nodes()
-_NODE = Rest(TYPE, "/nodes/{id}", microversion=_NODES_VERSION)
-_ALLOCATION = Rest(TYPE, "/allocations/{id}", microversion=_OWNED_ALLOCATIONS)
-_RUNBOOKS = _collection("runbooks", _RUNBOOKS_VERSION, fields="uuid,name,owner,public,extra,created_at")
 
 #: Ironic refuses these to callers that do not see the nodes, or allocations, of all projects.
-_SEES_ALL_NODES = Rest(TYPE, "/nodes", query={"project": NOTHING, "limit": 1}, microversion=_NODES_VERSION)
-_SEES_ALL_ALLOCATIONS = Rest(
-    TYPE, "/allocations", query={"owner": NOTHING, "limit": 1}, microversion=_OWNED_ALLOCATIONS
-)
+_SEES_ALL_NODES = _NODES.call("", query={"project": NOTHING, "limit": 1})
+_SEES_ALL_ALLOCATIONS = _ALLOCATIONS.call("", query={"owner": NOTHING, "limit": 1})
 #: Here the filter ``project`` is a boolean. Ironic compares it with the token's project.
-_SEES_ALL_RUNBOOKS = Rest(TYPE, "/runbooks", query={"project": "true", "limit": 1}, microversion=_RUNBOOKS_VERSION)
+_SEES_ALL_RUNBOOKS = _RUNBOOKS.call("", query={"project": "true", "limit": 1})
 
 
 def _deployed(row: Row) -> bool:
@@ -167,7 +161,7 @@ def _allocation_of_others(connection: Connection, project: ProjectDefinition, no
     if not uuid:
         return None
     try:
-        owner = _ALLOCATION.row(connection, project, Resource(str(uuid), "", None)).get("owner")
+        owner = _ALLOCATIONS.show.row(connection, project, Resource(str(uuid), "", None)).get("owner")
     except exceptions.NotFoundException:  # Ironic hides what the project may not see
         owner = None
     allocation = blocker(f"{TYPE}.allocation", uuid, owner)
@@ -213,7 +207,7 @@ def _on_node(check: Callable[[Connection, ProjectDefinition, Row], Verdict | Non
     """Return what finds the uses of an instance by a check of its node."""
 
     def find(connection: Connection, project: ProjectDefinition, instance: Resource) -> Verdict | None:
-        node = _NODE.row(connection, project, instance)
+        node = _NODES.show.row(connection, project, instance)
         if node.get("uuid") != instance.id:  # it would say nothing of an allocation, a server or an owner
             raise BadAnswer(f"Ironic did not show node {instance.id} when it was asked for it")
         return check(connection, project, node)
@@ -229,13 +223,7 @@ def _undeploy(connection: Connection, project: ProjectDefinition, instance: Reso
     by_hand = f"An admin must undeploy it: openstack baremetal node undeploy {instance.id}"
     if project.gone:
         raise Refused(Verdict(Reason.PROJECT_GONE, f"there is no janitor for a project that is gone. {by_hand}"))
-    call = Rest(
-        TYPE,
-        "/nodes/{id}/states/provision",
-        method="PUT",
-        body={"target": "deleted"},
-        microversion=_NODES_VERSION,
-    )
+    call = _NODES.call("/{id}/states/provision", method="PUT", body={"target": "deleted"})
     try:
         call.call(connection, project, instance)
     except exceptions.ForbiddenException as error:
@@ -260,7 +248,7 @@ def _end_lease(connection: Connection, project: ProjectDefinition, lease: Resour
     :raises Refused: an instance is deployed on the node, which would keep running without a lessee; or the policy
         forbids it
     """
-    node = _NODE.row(connection, project, lease)
+    node = _NODES.show.row(connection, project, lease)
     if _deployed(node):
         raise Refused(
             Verdict(
@@ -269,13 +257,7 @@ def _end_lease(connection: Connection, project: ProjectDefinition, lease: Resour
                 (blocker(f"{TYPE}.instance", lease.id, project.id, lease.name),),
             )
         )
-    call = Rest(
-        TYPE,
-        "/nodes/{id}",
-        method="PATCH",
-        body=[{"op": "remove", "path": "/lessee"}],
-        microversion=_NODES_VERSION,
-    )
+    call = _NODES.call("/{id}", method="PATCH", body=[{"op": "remove", "path": "/lessee"}])
     try:
         call.call(connection, project, lease)
     except exceptions.ForbiddenException as error:
@@ -296,12 +278,12 @@ def _refuse_deployed(connection: Connection, project: ProjectDefinition, allocat
     Ironic refuses that, too, but not of a node in maintenance. The instance would then keep running without its
     allocation.
     """
-    row = _ALLOCATION.row(connection, project, allocation)
+    row = _ALLOCATIONS.show.row(connection, project, allocation)
     uuid = row.get("node_uuid")
     if not uuid:
         return
     try:
-        node = _NODE.row(connection, project, Resource(str(uuid), "", None))
+        node = _NODES.show.row(connection, project, Resource(str(uuid), "", None))
     except exceptions.NotFoundException:
         raise Refused(
             Verdict(
@@ -366,7 +348,7 @@ SERVICE = Service(
                 "the nodes that any project leases, and that have an instance",
             ),
             proof=_SEES_ALL_NODES,
-            show=_NODE,
+            show=_NODES.show,
             owner="lessee",
             deleting=_undeploying,
             failed=_undeploy_failed,
@@ -393,13 +375,13 @@ SERVICE = Service(
             "allocation",
             if_abandoned="The node stays reserved. Other projects cannot use it.",
             used_by=(Use((f"{TYPE}.instance", "compute.server"), "is refused while the node has an instance"),),
-            list=_collection("allocations", _OWNED_ALLOCATIONS, owner="{project_id}"),
-            all_projects=_collection("allocations", _OWNED_ALLOCATIONS),
+            list=_ALLOCATIONS.own,
+            all_projects=_ALLOCATIONS.all,
             proof=_SEES_ALL_ALLOCATIONS,
-            show=_ALLOCATION,
+            show=_ALLOCATIONS.show,
             owner="owner",
             prepare=(_refuse_deployed,),
-            delete=Rest(TYPE, "/allocations/{id}", method="DELETE", microversion=_OWNED_ALLOCATIONS),
+            delete=_ALLOCATIONS.delete,
             after=("instance",),
             needed_by=(("instance", linked()), ("compute.server", linked())),
             part_of=(("instance", "node_uuid"),),
@@ -417,7 +399,7 @@ SERVICE = Service(
             list=_LEASED,
             all_projects=_where(_ALL_NODES, lambda row: bool(row.get("lessee")), "the nodes that any project leases"),
             proof=_SEES_ALL_NODES,
-            show=_NODE,
+            show=_NODES.show,
             owner="lessee",
             deleting=_cleaning,
             failed=_clean_failed,
@@ -445,7 +427,7 @@ SERVICE = Service(
             list=_OWNED,
             all_projects=_where(_ALL_NODES, lambda row: bool(row.get("owner")), "the nodes that any project owns"),
             proof=_SEES_ALL_NODES,
-            show=_NODE,
+            show=_NODES.show,
             owner="owner",
             delete=None,
             protect=(_protect_hardware,),
@@ -456,14 +438,14 @@ SERVICE = Service(
         _type(
             "runbook",
             used_by=(),
-            list=_RUNBOOKS,
-            all_projects=_RUNBOOKS,
+            list=_RUNBOOKS.all,
+            all_projects=_RUNBOOKS.all,
             proof=_SEES_ALL_RUNBOOKS,
             available=_has_runbooks,
-            show=Rest(TYPE, "/runbooks/{id}", microversion=_RUNBOOKS_VERSION),
+            show=_RUNBOOKS.show,
             owner="owner",
             protect=(_protect_public,),
-            delete=Rest(TYPE, "/runbooks/{id}", method="DELETE", microversion=_RUNBOOKS_VERSION),
+            delete=_RUNBOOKS.delete,
             created="created_at",
             parts=(),
             properties="extra",

@@ -34,10 +34,10 @@ from cleanup_orchestrator.plugins.base import (
     REFUSED,
     SCOPED,
     BadAnswer,
+    Collection,
     ProjectDefinition,
     Resource,
     ResourceType,
-    Rest,
     Row,
     Service,
     Token,
@@ -72,9 +72,9 @@ _RUNS_CODE = (
 _VIM_ATTRIBUTES = {"fields": ["id", "name", "tenant_id", "type"]}  #: and not the credentials
 
 
-def _call(path: str, **declared: Any) -> Rest:
-    """Return a call whose path begins with the interface and its version."""
-    return Rest(TYPE, path, from_root=True, **declared)
+def _collection(path: str, key: str = BODY, **declared: Any) -> Collection:
+    """Return a collection whose path begins with the interface and its version."""
+    return Collection(TYPE, path, key=key, from_root=True, **declared)
 
 
 def _of(project_id: str) -> dict[str, str]:
@@ -82,10 +82,10 @@ def _of(project_id: str) -> dict[str, str]:
     return {**_ALL, "filter": f"(eq,tenantId,{project_id})"}
 
 
-_INSTANCES = "/vnflcm/v1/vnf_instances"
-_PACKAGES = "/vnfpkgm/v1/vnf_packages"
-_SUBSCRIPTIONS = "/vnflcm/v1/subscriptions"
-_VIMS = "/v1.0/vims"
+_INSTANCES = _collection("/vnflcm/v1/vnf_instances")
+_PACKAGES = _collection("/vnfpkgm/v1/vnf_packages", all_query=_ALL)
+_SUBSCRIPTIONS = _collection("/vnflcm/v1/subscriptions", own_query=_of("{project_id}"))
+_VIMS = _collection("/v1.0/vims", "vims", all_query=_VIM_ATTRIBUTES)
 
 
 def _is_admin(connection: Connection) -> bool:
@@ -109,9 +109,9 @@ def _list_instances(connection: Connection, project: ProjectDefinition) -> Itera
     A row does not show its project. So it is checked first that Tacker filters by project.
     """
     _expect_admin(connection)
-    if any(True for _ in _call(_INSTANCES, key=BODY, query=_of(NOTHING)).rows(connection, project)):
+    if any(True for _ in _INSTANCES.where(**_of(NOTHING)).rows(connection, project)):
         raise BadAnswer("Tacker shows VNF instances of a project that does not exist: it ignores the filter")
-    for row in _call(_INSTANCES, key=BODY, query=_of("{project_id}")).rows(connection, project):
+    for row in _INSTANCES.where(**_of("{project_id}")).rows(connection, project):
         yield {**row, "project_id": project.id}
 
 
@@ -122,7 +122,7 @@ def _show_instance(connection: Connection, project: ProjectDefinition, instance:
     """
     query = _of("{project_id}")
     query["filter"] += f";(eq,id,{instance.id})"
-    for row in _call(_INSTANCES, key=BODY, query=query).rows(connection, project):
+    for row in _INSTANCES.where(**query).rows(connection, project):
         return {**row, "project_id": project.id}
     raise exceptions.failure(404, f"the project has no VNF instance {instance.id}")
 
@@ -132,22 +132,21 @@ def _protect_instantiated(instance: Resource, project: ProjectDefinition) -> str
     if state == "NOT_INSTANTIATED":
         return None
     return (
-        f"its state is {state}: terminate it in Tacker (POST {_INSTANCES}/{instance.id}/terminate). Tacker logs in to "
-        "its VIM for this. If the VIM is this project, cancel the deletion first, so that the project is unlocked"
+        f"its state is {state}: terminate it in Tacker (POST {_INSTANCES.path}/{instance.id}/terminate). Tacker logs "
+        "in to its VIM for this. If the VIM is this project, cancel the deletion first, so that the project is unlocked"
     )
 
 
 def _list_vims(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's VIMs."""
     _expect_admin(connection)
-    query = {**_VIM_ATTRIBUTES, "tenant_id": "{project_id}"}
-    yield from _call(_VIMS, key="vims", query=query).rows(connection, project)
+    yield from _VIMS.where(**_VIM_ATTRIBUTES, tenant_id="{project_id}").rows(connection, project)
 
 
 def _list_all_vims(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the VIMs of all projects."""
     _expect_admin(connection)
-    yield from _call(_VIMS, key="vims", query=_VIM_ATTRIBUTES).rows(connection, project)
+    yield from _VIMS.all.rows(connection, project)
 
 
 def _wants_packages(connection: Connection, project: ProjectDefinition) -> bool:
@@ -174,7 +173,7 @@ def _list_packages(connection: Connection, project: ProjectDefinition) -> Iterat
 
     :raises ForbiddenException: it is an admin's, and the cloud has packages
     """
-    for row in _call(_PACKAGES, key=BODY, query=_ALL).rows(connection, project):
+    for row in _PACKAGES.all.rows(connection, project):
         _expect_member(connection, "VNF packages")
         yield {**row, "name": row.get("vnfProductName")}
 
@@ -182,10 +181,9 @@ def _list_packages(connection: Connection, project: ProjectDefinition) -> Iterat
 def _delete_package(connection: Connection, project: ProjectDefinition, package: Resource) -> None:
     """Disable the package, because Tacker refuses to delete one that is enabled; then delete it."""
     if package.data.get("operationalState") == "ENABLED":
-        _call(f"{_PACKAGES}/{{id}}", method="PATCH", body={"operationalState": "DISABLED"}).call(
-            connection, project, package
-        )
-    _call(f"{_PACKAGES}/{{id}}", method="DELETE").call(connection, project, package)
+        disable = _PACKAGES.call("/{id}", method="PATCH", body={"operationalState": "DISABLED"})
+        disable.call(connection, project, package)
+    _PACKAGES.delete.call(connection, project, package)
 
 
 def _list_v2(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -206,7 +204,7 @@ def _pages_v2(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
 
     :raises BadAnswer: a page does not begin after the last one
     """
-    call, last = _call("/vnflcm/v2/vnf_instances", key=BODY, headers={"Version": "2.0.0"}), ""
+    call, last = _collection("/vnflcm/v2/vnf_instances", headers={"Version": "2.0.0"}).all, ""
     while page := list(call.rows(connection, project)):
         if any(str(row["id"]) <= last for row in page):
             raise BadAnswer(f"{call!r} gave the same page twice")
@@ -232,10 +230,10 @@ SERVICE = Service(
         ResourceType(
             name="subscription",
             used_by=(),
-            list=_call(_SUBSCRIPTIONS, key=BODY, query=_of("{project_id}")),
+            list=_SUBSCRIPTIONS.own,
             all_projects="Tacker shows subscriptions without their project",
-            show=_call(f"{_SUBSCRIPTIONS}/{{id}}"),
-            delete=_call(f"{_SUBSCRIPTIONS}/{{id}}", method="DELETE"),
+            show=_SUBSCRIPTIONS.show,
+            delete=_SUBSCRIPTIONS.delete,
             owner=SCOPED,
             title="callbackUri",
             token=Token.PROJECT,
@@ -250,7 +248,7 @@ SERVICE = Service(
             list=_list_instances,
             all_projects="Tacker shows instances without their project",
             show=_show_instance,
-            delete=_call(f"{_INSTANCES}/{{id}}", method="DELETE"),
+            delete=_INSTANCES.delete,
             title="vnfInstanceName",
             protect=(_protect_instantiated,),
             acts_on=_RUNS_CODE,
@@ -280,7 +278,7 @@ SERVICE = Service(
             used_by=(Use((f"{TYPE}.vnf_instance",), REFUSED),),
             list=_list_packages,
             all_projects="Tacker shows packages without their project",
-            show=_call(f"{_PACKAGES}/{{id}}"),
+            show=_PACKAGES.show,
             delete=_delete_package,
             owner=SCOPED,
             token=Token.MEMBER,
@@ -303,8 +301,8 @@ SERVICE = Service(
             ),
             list=_list_vims,
             all_projects=_list_all_vims,
-            show=_call(f"{_VIMS}/{{id}}", key="vim", query=_VIM_ATTRIBUTES),
-            delete=_call(f"{_VIMS}/{{id}}", method="DELETE"),
+            show=_VIMS.call("/{id}", key="vim", query=_VIM_ATTRIBUTES),
+            delete=_VIMS.delete,
             owner="tenant_id",
             after=("vnf_instance",),
             source="GET, DELETE /v1.0/vims; tacker db/nfvo/nfvo_db_plugin.py (delete_vim, is_vim_still_in_use), "

@@ -61,8 +61,8 @@ MUTATIONS = (
     Mutation(
         "A lease ends while an instance is deployed",
         f"{PLUGINS}baremetal.py",
-        "node = _NODE.row(connection, project, lease)\n    if _deployed(node):",
-        "node = _NODE.row(connection, project, lease)\n    if False:",
+        "node = _NODES.show.row(connection, project, lease)\n    if _deployed(node):",
+        "node = _NODES.show.row(connection, project, lease)\n    if False:",
         tests("plugins/baremetal"),
     ),
     Mutation(
@@ -360,7 +360,7 @@ MUTATIONS = (
     Mutation(
         "VNF instances are the project's although Tacker ignores the filter",
         f"{PLUGINS}nfv_orchestration.py",
-        "if any(True for _ in _call(_INSTANCES, key=BODY, query=_of(NOTHING)).rows(connection, project)):",
+        "if any(True for _ in _INSTANCES.where(**_of(NOTHING)).rows(connection, project)):",
         "if not any(True for _ in ((),)):",
         tests("plugins/nfv_orchestration"),
     ),
