@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterator
+from collections import abc
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
@@ -28,6 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     FENCE_OPTION,
     BadAnswer,
     Blocker,
+    Collection,
     Needs,
     OneByOne,
     Paging,
@@ -71,8 +73,7 @@ _BY_HAND = "an operator must set its trust_id to NULL in the table leases of Bla
 
 # Below the endpoint in the catalog, which has the API version 1, as Blazar's own client expects. The discovery would
 # find version 2, which is deprecated and lists in another form.
-_LEASES = Rest(TYPE, "/leases", key="leases", from_root=True)
-_SHOW = Rest(TYPE, "/leases/{id}", key="lease", from_root=True)
+_LEASES = Collection(TYPE, "/leases", one="lease", from_root=True)
 _LENT = Rest(TYPE, "/floatingips", key="floatingips", from_root=True)
 _ADDRESS = Rest("network", "/floatingips/{id}", key="floatingip")
 _TRUST = Rest("identity", "/OS-TRUST/trusts/{row[trust_id]}", key="trust")
@@ -89,7 +90,7 @@ def _list(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """
     if "admin" not in connection.session.auth.get_access(connection.session).role_names:
         raise exceptions.failure(403, "the token has no role admin: Blazar shows it one project")
-    yield from _LEASES.rows(connection, project)
+    yield from _LEASES.all.rows(connection, project)
 
 
 def _reservations(lease: Row) -> list[dict[str, Any]]:
@@ -172,7 +173,7 @@ def _explain_addresses(connection: Connection, project: ProjectDefinition, lease
         return None
     lent = {(row["floating_network_id"], row["floating_ip_address"]) for row in _LENT.rows(connection, project)}
     networks = ours & {network for network, _ in lent}
-    others = [row for row in _LEASES.rows(connection, project) if row["id"] != lease.id]
+    others = [row for row in _LEASES.all.rows(connection, project) if row["id"] != lease.id]
     apart = [row for row in others if not _overlap(lease.data, row)]
     ids = {lease.id, *(row["id"] for row in apart)}
     safe = {f"reservation:{each['id']}" for row in others if row["id"] not in ids for each in row["reservations"]}
@@ -209,7 +210,7 @@ def _give_addresses_back(connection: Connection, project: ProjectDefinition, lea
     if verdict is not None and idle:
         body = {**_FAR, "reservations": [{"id": id_, "amount": 0} for id_ in idle]}
         try:
-            changed = dataclasses.replace(_SHOW, method="PUT", body=body).row(connection, project, lease)
+            changed = _LEASES.call("/{id}", key="lease", method="PUT", body=body).row(connection, project, lease)
         except exceptions.HttpException as error:
             raise Refused(dataclasses.replace(verdict, message=f"{verdict.message}; Blazar: {error}")) from error
         verdict = _explain_addresses(connection, project, dataclasses.replace(lease, data=changed))
@@ -287,7 +288,7 @@ def _why_no_token(connection: Connection, project: ProjectDefinition, trust: Row
     return "the user no longer has the roles on the project" if missing else ""
 
 
-def _needed_by_addresses(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+def _needed_by_addresses(connection: Connection, project: ProjectDefinition, left: abc.Collection[str]) -> Needs:
     """Leave the leases of floating IPs that are left: Blazar would delete these."""
     shown = {id_: show_leftover(_ADDRESS, connection, project, id_) for id_ in left}
 
@@ -298,7 +299,7 @@ def _needed_by_addresses(connection: Connection, project: ProjectDefinition, lef
     return needs
 
 
-def _needed_by_servers(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+def _needed_by_servers(_connection: Connection, _project: ProjectDefinition, left: abc.Collection[str]) -> Needs:
     """Leave leases of hosts and servers while a server is left: Blazar would delete it."""
 
     def needs(lease: Resource) -> str | None:
@@ -328,8 +329,8 @@ SERVICE = Service(
             if_abandoned="The reserved hosts stay reserved until the lease ends.",
             list=_list,
             all_projects=_list,
-            show=_SHOW,
-            delete=Rest(TYPE, "/leases/{id}", method="DELETE", from_root=True),
+            show=_LEASES.show,
+            delete=_LEASES.delete,
             after=("compute.server", "network.floating_ip"),
             needed_by=(("compute.server", _needed_by_servers), ("network.floating_ip", _needed_by_addresses)),
             protect=(_protect_servers,),
