@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import abc
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
+    Collection,
     NeededBy,
     Needs,
     Paging,
@@ -176,7 +178,7 @@ def needed_by_attribute(listing: Callable[[Connection, ProjectDefinition], Itera
     :param listing: yields the rows of the leftovers' type
     """
 
-    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    def rule(connection: Connection, project: ProjectDefinition, left: abc.Collection[str]) -> Needs:
         rows = {str(row["id"]): row for row in listing(connection, project)}
         unseen = next((id_ for id_ in left if id_ not in rows), None)
         named = {str(rows[id_][attribute]): id_ for id_ in left if id_ in rows}
@@ -191,14 +193,14 @@ def behind_ports_of_servers(attribute: str) -> NeededBy:
     :param attribute: of the resource's row, with the id of the port
     """
 
-    def rule(connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+    def rule(connection: Connection, _project: ProjectDefinition, left: abc.Collection[str]) -> Needs:
         ports = {port["id"]: server for server, port in ports_of_servers(connection, left)}
         return lambda resource: ports.get(resource.data.get(attribute))
 
     return rule
 
 
-def ports_of_servers(connection: Connection, servers: Collection[str]) -> Iterator[tuple[str, Row]]:
+def ports_of_servers(connection: Connection, servers: abc.Collection[str]) -> Iterator[tuple[str, Row]]:
     """Yield the ports of servers, of any owner, each with the id of its server."""
     for server in servers:
         for port in list_rows(connection, "ports", device_id=server):
@@ -238,13 +240,12 @@ def explain_by_rows(type_: str, plural: str, *attributes: str, filters: bool = T
 
 def rest_type(name: str, path: str, **declared: Any) -> ResourceType:
     """Return a type whose collection the SDK lacks, or cannot filter by owner."""
-    path = f"/{path}"  # below the versioned endpoint, which the SDK discovers
-    plural = path.rpartition("/")[2].replace("-", "_")
+    calls = Collection("network", f"/{path}", one=name, paging=Paging.LINKS)
     return ResourceType(
         name=name,
-        list=Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging=Paging.LINKS),
-        all_projects=collection(path),
-        show=Rest("network", f"{path}/{{id}}", key=name),
-        delete=Rest("network", f"{path}/{{id}}", method="DELETE"),
+        list=calls.own,
+        all_projects=collection(calls.path),
+        show=calls.show,
+        delete=calls.delete,
         **declared,
     )
