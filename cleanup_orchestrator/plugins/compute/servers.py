@@ -11,6 +11,7 @@ from cleanup_orchestrator.plugins.base import (
     PORTS,
     SCOPED,
     BadAnswer,
+    Collection,
     Halt,
     OneByOne,
     Paging,
@@ -51,19 +52,19 @@ _DELETING = frozenset({"deleting", "soft-deleting"})
 #: ignores every further delete until the state is reset.
 STUCK = datetime.timedelta(minutes=15)
 OF_PROJECT = {"all_tenants": "1", "project_id": "{project_id}"}
-_SERVERS = Rest("compute", "/servers/detail", key="servers", query=OF_PROJECT, microversion=_TAGS, paging=Paging.LINKS)
-_SOFT_DELETED = Rest(
+_SERVERS = Collection(
     "compute",
-    "/servers/detail",
-    key="servers",
-    query={**OF_PROJECT, "soft_deleted": "true", "status": "SOFT_DELETED"},
+    "/servers",
+    one="server",
+    list_path="/servers/detail",
+    own_query=OF_PROJECT,
     microversion=_TAGS,
     paging=Paging.LINKS,
 )
-_SHOW = Rest("compute", "/servers/{id}", key="server", microversion=_TAGS)
+_SOFT_DELETED = _SERVERS.where(**OF_PROJECT, soft_deleted="true", status="SOFT_DELETED")
 _VOLUME = Rest("block-storage", "/volumes/{id}", key="volume")
-_EVERYONES = Rest("compute", "/servers", query={"all_tenants": "1"}, microversion=_DOWN_CELLS)
-_UNREACHABLE = Rest("compute", "/servers/{id}", key="server", microversion=_DOWN_CELLS)
+_IN_DOWN_CELLS = Collection("compute", "/servers", one="server", microversion=_DOWN_CELLS)
+_EVERYONES = _IN_DOWN_CELLS.call("", query={"all_tenants": "1"})
 
 
 def list_servers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -74,7 +75,7 @@ def list_servers(connection: Connection, project: ProjectDefinition) -> Iterator
     :raises BadAnswer: when Nova ignores the filters, because its policy does not allow them. Then it ignores the filter
         for soft-deleted servers as well
     """
-    for listing in (_SERVERS, _SOFT_DELETED):
+    for listing in (_SERVERS.own, _SOFT_DELETED):
         for row in listing.rows(connection, project):
             if row.get("tenant_id") not in (None, "", project.id):
                 raise BadAnswer(
@@ -89,7 +90,7 @@ def all_servers(connection: Connection, project: ProjectDefinition) -> Iterator[
 
     Nova refuses this to callers who are not admins (403).
     """
-    for listing in (_SERVERS, _SOFT_DELETED):
+    for listing in (_SERVERS.own, _SOFT_DELETED):
         query = {key: value for key, value in listing.query.items() if key != "project_id"}
         yield from dataclasses.replace(listing, query=query).rows(connection, project)
 
@@ -110,7 +111,7 @@ def list_unreachable_servers(connection: Connection, project: ProjectDefinition)
         scope = connection.session.get_project_id()
         if scope != project.id:
             raise BadAnswer(f"the token is scoped into project {scope}, not into {project.id}")
-        for row in Rest("compute", "/servers", key="servers", microversion=_DOWN_CELLS).rows(connection, project):
+        for row in _IN_DOWN_CELLS.all.rows(connection, project):
             if row.get("status") == "UNKNOWN":
                 yield row
         return
@@ -124,7 +125,7 @@ def list_unreachable_servers(connection: Connection, project: ProjectDefinition)
         )
     for row in body["servers"]:
         if row.get("status") == "UNKNOWN":
-            server = _UNREACHABLE.row(connection, project, Resource(str(row["id"]), "", None))
+            server = _IN_DOWN_CELLS.show.row(connection, project, Resource(str(row["id"]), "", None))
             if server.get("tenant_id") == project.id:
                 yield server
 
@@ -268,7 +269,7 @@ def run(row: Row) -> Run:
 
 
 def _power(action: str) -> Rest:
-    return Rest("compute", "/servers/{id}/action", method="POST", body={action: None}, microversion=_TAGS)
+    return _SERVERS.call("/{id}/action", method="POST", body={action: None})
 
 
 def force_server(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
@@ -299,7 +300,7 @@ SERVER = ResourceType(
     if_abandoned="It still uses CPU, memory and disk of a host. It may still run, and answer on the network.",
     list=list_servers,
     all_projects=all_servers,
-    show=_SHOW,
+    show=_SERVERS.show,
     deleting=being_deleted,
     failed=delete_failed,
     changed="updated",
