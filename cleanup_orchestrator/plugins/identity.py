@@ -28,6 +28,7 @@ from cleanup_orchestrator.plugins.base import (
     DELEGATIONS_PATH,
     EVERYTHING,
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     ProjectGone,
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 #: A listing, as a hook.
 Listing = Callable[["Connection", ProjectDefinition], Iterable[Row]]
+_CREDENTIALS = Collection("identity", "/credentials", one="credential")
+_TRUSTS = Collection("identity", "/OS-TRUST/trusts", one="trust")
 _PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit returns smaller pages
 
 
@@ -349,9 +352,9 @@ SERVICE = Service(
             name="credential",
             used_by=(),
             list=_credentials(_of_project("credentials", _list_own("/credentials", "credentials"))),
-            all_projects=_credentials(Rest("identity", "/credentials", key="credentials").rows),
-            show=Rest("identity", "/credentials/{id}", key="credential"),
-            delete=Rest("identity", "/credentials/{id}", method="DELETE"),
+            all_projects=_credentials(_CREDENTIALS.all.rows),
+            show=_CREDENTIALS.show,
+            delete=_CREDENTIALS.delete,
             title="type",
             after=_LAST,
             project_setting=True,
@@ -370,9 +373,9 @@ SERVICE = Service(
             name="trust",
             used_by=(),
             list=_of_project("trusts", _list_own("/OS-TRUST/trusts", "trusts")),
-            all_projects=Rest("identity", "/OS-TRUST/trusts", key="trusts"),
-            show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
-            delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
+            all_projects=_TRUSTS.all,
+            show=_TRUSTS.show,
+            delete=_TRUSTS.delete,
             title="trustor_user_id",
             after=_LAST,
             keep=(_keep_dead_trust,),
