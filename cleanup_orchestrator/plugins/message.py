@@ -27,10 +27,10 @@ from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     SCOPED,
     BadAnswer,
+    Collection,
     Paging,
     ProjectDefinition,
     ResourceType,
-    Rest,
     Row,
     Service,
     Token,
@@ -59,16 +59,16 @@ _SCOPED_LISTS = "every list of Zaqar is bound to the token's project"
 _FRESH = "the token is scoped into the project, and Zaqar shows nothing else"
 
 
-def _collection(name: str, path: str = "", **query: str) -> Rest:
-    """Return the call that lists a collection.
+def _collection(path: str, **query: str) -> Collection:
+    """Return a collection.
 
-    It has no limit, because Zaqar refuses one that is above its options. The last page links to a further one, which is
-    empty.
+    Its list has no limit, because Zaqar refuses one that is above its options. The last page links to a further one,
+    which is empty.
     """
-    return Rest(TYPE, f"{path}/{name}", key=name, query=query, headers=_CLIENT, paging=Paging.LINKS)
+    return Collection(TYPE, path, own_query=query, headers=_CLIENT, paging=Paging.LINKS)
 
 
-_QUEUES, _TOPICS = _collection("queues", detailed="true"), _collection("topics", detailed="true")
+_QUEUES, _TOPICS = _collection("/queues", detailed="true"), _collection("/topics", detailed="true")
 
 
 def _topics(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -77,7 +77,7 @@ def _topics(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
     :raises BadAnswer: Zaqar has no topics, or its store fails: it answers the same
     """
     try:
-        yield from _TOPICS.rows(connection, project)
+        yield from _TOPICS.own.rows(connection, project)
     except exceptions.HttpException as error:
         if error.status_code != 503:
             raise
@@ -94,12 +94,12 @@ def _has_topics(connection: Connection, project: ProjectDefinition) -> bool:
 def _subscriptions(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the subscriptions of each queue and topic."""
     for collection, rows in (
-        ("queues", _QUEUES.rows(connection, project)),
+        ("queues", _QUEUES.own.rows(connection, project)),
         ("topics", _topics(connection, project) if _has_topics(connection, project) else ()),
     ):
         for each in rows:
-            listing = _collection("subscriptions", f"/{collection}/{quote(each['name'], safe='')}")
-            for row in listing.rows(connection, project):
+            listing = _collection(f"/{collection}/{quote(each['name'], safe='')}/subscriptions")
+            for row in listing.own.rows(connection, project):
                 yield {**row, "collection": collection}
 
 
@@ -108,7 +108,7 @@ def _named_type(name: str, **declared: Any) -> ResourceType:
     return ResourceType(
         name=name,
         all_projects=_SCOPED_LISTS,
-        delete=Rest(TYPE, f"/{name}s/{{id}}", method="DELETE", headers=_CLIENT),
+        delete=_collection(f"/{name}s").delete,
         id="name",
         owner=SCOPED,
         fresh=_FRESH,
@@ -131,12 +131,7 @@ SERVICE = Service(
             used_by=(),
             list=_subscriptions,
             all_projects=_SCOPED_LISTS,
-            delete=Rest(
-                TYPE,
-                "/{row[collection]}/{row[source]}/subscriptions/{id}",
-                method="DELETE",
-                headers=_CLIENT,
-            ),
+            delete=_collection("/{row[collection]}/{row[source]}/subscriptions").delete,
             title="subscriber",
             owner=SCOPED,
             fresh=_FRESH,
@@ -157,7 +152,7 @@ SERVICE = Service(
                     unseen="Zaqar does not record to whom such a URL was given",
                 ),
             ),
-            list=_QUEUES,
+            list=_QUEUES.own,
             source="GET, DELETE /v2/queues; zaqar transport/wsgi/v2_0/queues.py, urls.py, messages.py, common/urls.py, "
             "storage/sqlalchemy/queues.py",
             note="Its messages are deleted with it, and its claims expire. In Redis two internal keys of a queue stay "
