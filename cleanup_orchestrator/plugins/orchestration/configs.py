@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    Collection,
     OneByOne,
     Paging,
     ProjectDefinition,
     Resource,
     ResourceType,
-    Rest,
     Row,
     Use,
     Verdict,
@@ -26,8 +25,8 @@ from cleanup_orchestrator.plugins.nova import server_blocker
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-_CONFIGS = Rest("orchestration", "/software_configs", key="software_configs", paging=Paging.MARKER, limit=200)
-_DEPLOYMENTS = Rest("orchestration", "/software_deployments", key="software_deployments")
+_CONFIGS = Collection("orchestration", "/software_configs", paging=Paging.MARKER, limit=200)
+_DEPLOYMENTS = Collection("orchestration", "/software_deployments")
 
 
 def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -36,9 +35,9 @@ def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator
     Heat shows the owner of a config, not of a deployment. A deployment with another project's config is not found. Only
     an admin can create one.
     """
-    configs = {row["id"] for row in _CONFIGS.rows(connection, project) if row.get("project") == project.id}
+    configs = {row["id"] for row in _CONFIGS.all.rows(connection, project) if row.get("project") == project.id}
     if configs:  # the list has all deployments of the cloud in one page
-        for row in _DEPLOYMENTS.rows(connection, project):
+        for row in _DEPLOYMENTS.all.rows(connection, project):
             if row.get("config_id") in configs:
                 yield {**row, "project_id": project.id}
 
@@ -55,7 +54,7 @@ def _show_deployment(connection: Connection, project: ProjectDefinition, deploym
     """
     server_id = deployment.data.get("server_id")
     query = {"server_id": str(server_id)} if server_id else {}
-    for row in dataclasses.replace(_DEPLOYMENTS, query=query).rows(connection, project):
+    for row in _DEPLOYMENTS.where(**query).rows(connection, project):
         if row.get("id") == deployment.id:
             same = row.get("config_id") == deployment.data.get("config_id")
             return {**row, "project_id": project.id if same else None}
@@ -80,7 +79,7 @@ SOFTWARE_DEPLOYMENT = ResourceType(
     list=_deployments,
     all_projects="Heat does not show the owner of a deployment",
     show=_show_deployment,
-    delete=Rest("orchestration", "/software_deployments/{id}", method="DELETE"),
+    delete=_DEPLOYMENTS.delete,
     title="server_id",
     used_by=(Use(("compute.server",), "takes the configuration from the server", OneByOne(_foreign_server)),),
     after=("stack",),
@@ -95,9 +94,9 @@ SOFTWARE_DEPLOYMENT = ResourceType(
 
 SOFTWARE_CONFIG = ResourceType(
     name="software_config",
-    list=_CONFIGS,
-    all_projects=_CONFIGS,
-    delete=Rest("orchestration", "/software_configs/{id}", method="DELETE"),
+    list=_CONFIGS.all,
+    all_projects=_CONFIGS.all,
+    delete=_CONFIGS.delete,
     owner="project",
     unfiltered="Heat has no owner filter for configs: an admin is shown those of the whole cloud",
     used_by=(Use(("orchestration.software_deployment",), REFUSED),),
