@@ -1,8 +1,19 @@
 """The service of functions: functions, and the triggers that call them."""
 
-from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Resource, ResourceType, Rest, Service
+from cleanup_orchestrator.plugins.base import (
+    Collection,
+    Paging,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Service,
+)
 
 TYPE = "function-engine"
+#: The calls of a collection: the list of the project's resources, that of all, and those that show and delete one.
+TRIGGERS = Collection(TYPE, "/triggers", one="trigger", paging=Paging.MARKER)
+FUNCTIONS = Collection(TYPE, "/functions", one="function", paging=Paging.MARKER)
 SOURCE = "the API of the imaginary service, version 1: tests/fake_cloud.py"
 
 
@@ -22,23 +33,23 @@ SERVICE = Service(
         ResourceType(
             "trigger",
             used_by=(),
-            list=Rest(TYPE, "/triggers", key="triggers", query={"project_id": "{project_id}"}, paging=Paging.MARKER),
-            show=Rest(TYPE, "/triggers/{id}", key="trigger"),
-            delete=Rest(TYPE, "/triggers/{id}", method="DELETE"),
+            list=TRIGGERS.own,
+            all_projects=TRIGGERS.all,
+            show=TRIGGERS.show,
+            delete=TRIGGERS.delete,
             created="created_at",
             parts=(),
-            all_projects=Rest(TYPE, "/triggers", key="triggers", paging=Paging.MARKER),
             source=SOURCE,
         ),
         ResourceType(
             "function",
             used_by=(),
-            list=Rest(TYPE, "/functions", key="functions", query={"project_id": "{project_id}"}, paging=Paging.MARKER),
-            show=Rest(TYPE, "/functions/{id}", key="function"),
-            delete=Rest(TYPE, "/functions/{id}", method="DELETE"),
+            list=FUNCTIONS.own,
+            all_projects=FUNCTIONS.all,
+            show=FUNCTIONS.show,
+            delete=FUNCTIONS.delete,
             created="created_at",
             parts=(),
-            all_projects=Rest(TYPE, "/functions", key="functions", paging=Paging.MARKER),
             after=("trigger",),
             keep=(keep_examples,),
             protect=(protect_published,),
