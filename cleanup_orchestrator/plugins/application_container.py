@@ -11,7 +11,7 @@ met.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
@@ -25,10 +25,10 @@ from cleanup_orchestrator.plugins.base import (
     Resource,
     ResourceType,
     Rest,
-    Row,
     Service,
     Verdict,
     linked,
+    quota_type,
     state_remedies,
 )
 from cleanup_orchestrator.plugins.neutron import ports_of_devices
@@ -117,15 +117,6 @@ def _remedies(name: str) -> Mapping[Reason, str]:
     )
 
 
-def _quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's quota if it differs from the default. Zun does not show whether there is a row."""
-    own, default = (
-        _QUOTAS.call(path).call(connection, project) for path in ("/{project_id}", "/{project_id}/defaults")
-    )
-    if own != default:
-        yield {"id": project.id, "name": "quota of containers", "project_id": project.id}
-
-
 SERVICE = Service(
     service_type=TYPE,
     contract_version=1,
@@ -188,14 +179,13 @@ SERVICE = Service(
             source="GET, DELETE /v1/registries; zun api/controllers/v1/registries.py",
             note="A registry that a container names cannot be deleted.",
         ),
-        ResourceType(
-            name="quota",
-            list=_quotas,
+        quota_type(
+            _QUOTAS.call("/{project_id}"),
+            _QUOTAS.call("/{project_id}/defaults"),
+            "containers",
+            of="containers",
             all_projects="Zun shows the quota of one project at a time",
             delete=_QUOTAS.call("/{project_id}", method="DELETE"),
-            fresh="it is addressed by the project's id",
-            used_by=(),
-            project_setting=True,
             source="GET, DELETE /v1/quotas; zun api/controllers/v1/quotas.py, common/quota.py",
             note="A row that has the default value is not found.",
         ),

@@ -43,6 +43,7 @@ from cleanup_orchestrator.plugins.contract import (
 )
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.parts import PORTS
+from cleanup_orchestrator.plugins.quotas import quota_limits, quota_type
 from cleanup_orchestrator.plugins.remedies import failed_in, state_remedies
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
@@ -130,6 +131,8 @@ __all__ = [
     "linked",
     "mentions",
     "pick",
+    "quota_limits",
+    "quota_type",
     "refuse",
     "refuse_foreign",
     "refused_in_use",

@@ -358,6 +358,13 @@ MUTATIONS = (
     ),
     # ------------------------------------------------------------------------------------------------------- Tacker
     Mutation(
+        "An answer without limits is that of a project without a quota",
+        f"{PLUGINS}quotas.py",
+        "if not isinstance(found, Mapping) or limit not in found:",
+        "if not isinstance(found, Mapping):",
+        tests("plugins/quotas"),
+    ),
+    Mutation(
         "VNF instances are the project's although Tacker ignores the filter",
         f"{PLUGINS}nfv_orchestration.py",
         "if any(True for _ in _INSTANCES.where(**_of(NOTHING)).rows(connection, project)):",

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, ResourceType, Rest, Row, knows_microversion
+from cleanup_orchestrator.plugins.base import (
+    Paging,
+    ProjectDefinition,
+    ResourceType,
+    Rest,
+    Row,
+    knows_microversion,
+    quota_type,
+)
 from cleanup_orchestrator.plugins.block_storage.common import PAGE, SERVICE_TYPE
 
 if TYPE_CHECKING:
@@ -32,18 +40,6 @@ def list_type_access(connection: Connection, project: ProjectDefinition) -> Iter
 def _knows_default_types(connection: Connection, project: ProjectDefinition) -> bool:
     """Whether Cinder can have a default volume type for a project."""
     return knows_microversion(connection.block_storage, _DEFAULT_TYPES)
-
-
-def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's quota set when it differs from the default."""
-
-    def quotas(path: str) -> Row:
-        body = Rest(SERVICE_TYPE, path).call(connection, project)
-        return {key: value for key, value in body["quota_set"].items() if key != "id"}
-
-    path = f"/os-quota-sets/{project.id}"
-    if quotas(path) != quotas(f"{path}/defaults"):
-        yield {"id": project.id, "name": "quota set", "project_id": project.id}
 
 
 _DEFAULTS = Rest(SERVICE_TYPE, "/default-types", key="default_types", microversion=_DEFAULT_TYPES)
@@ -84,14 +80,13 @@ DEFAULT_TYPE = ResourceType(
     note="The type of the project's new volumes; a setting.",
 )
 
-QUOTA_SET = ResourceType(
+QUOTA_SET = quota_type(
+    Rest(SERVICE_TYPE, "/os-quota-sets/{project_id}", key="quota_set"),
+    Rest(SERVICE_TYPE, "/os-quota-sets/{project_id}/defaults", key="quota_set"),
+    "volumes",
     name="quota_set",
-    used_by=(),
-    list=list_quotas,
     all_projects="Cinder shows the quotas of one project at a time",
     delete=Rest(SERVICE_TYPE, "/os-quota-sets/{id}", method="DELETE"),
-    fresh="it is addressed by the project's id",
-    project_setting=True,
     source="GET /v3/os-quota-sets/X and /os-quota-sets/X/defaults, DELETE /v3/os-quota-sets/X; cinder "
     "api/contrib/quotas.py, db/api.py (quota_destroy_by_project)",
     note="Cinder shows the default for a project without a row. So a row that equals the default is not seen, and "

@@ -16,6 +16,7 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Rest,
     Row,
+    quota_limits,
 )
 
 if TYPE_CHECKING:
@@ -92,14 +93,13 @@ def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[
             yield {"id": project.id, "name": "quota set", "project_id": project.id}
         return
 
-    def quotas(path: str, **query: str) -> Row:
+    def quotas(path: str = "", **query: str) -> Row:
+        path = f"/os-quota-sets/{project.id}{path}"
         call = Rest("compute", path, key="quota_set", query=query, microversion=_QUOTAS)
-        body = call.call(connection, project)
-        return {key: value for key, value in body["quota_set"].items() if key != "id"}
+        return quota_limits(call, connection, project, "cores")
 
-    path = f"/os-quota-sets/{project.id}"
-    own = quotas(path)
-    if own != quotas(f"{path}/defaults") or any(quotas(path, user_id=user) != own for user in project.member_ids):
+    own = quotas()
+    if own != quotas("/defaults") or any(quotas(user_id=user) != own for user in project.member_ids):
         yield {"id": project.id, "name": "quota set", "project_id": project.id}
 
 

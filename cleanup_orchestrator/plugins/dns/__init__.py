@@ -13,19 +13,13 @@ it as their target) belong to those projects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
-    BadAnswer,
-    ProjectDefinition,
-    ResourceType,
     Rest,
-    Row,
     Service,
+    quota_type,
 )
 from cleanup_orchestrator.plugins.dns.common import ALL, SUDO
 from cleanup_orchestrator.plugins.dns.records import PTR, RECORDSET
@@ -38,9 +32,6 @@ from cleanup_orchestrator.plugins.dns.zones import (
     ZONE_TRANSFER_ACCEPT,
     ZONE_TRANSFER_REQUEST,
 )
-
-if TYPE_CHECKING:
-    from openstack.connection import Connection
 
 OPTIONS = (
     cfg.BoolOpt(
@@ -62,24 +53,12 @@ OPTIONS = (
 _NO_PROJECT = "no-such-project"  # its quota is the default, which Designate shows in no other way
 
 
-def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the quota if it differs from the quota of a project that does not exist."""
-    mine = Rest("dns", "/quotas/{project_id}", headers=SUDO).call(connection, project)
-    default = Rest("dns", f"/quotas/{_NO_PROJECT}", headers=ALL).call(connection, project)
-    if not isinstance(mine, Mapping) or "zones" not in mine or not isinstance(default, Mapping):
-        raise BadAnswer("GET /quotas/{project_id} answered no quotas")
-    if mine != default:
-        yield {"id": project.id, "name": "quota", "project_id": project.id}
-
-
-QUOTA = ResourceType(
-    name="quota",
-    used_by=(),
-    list=_quota,
+QUOTA = quota_type(
+    Rest("dns", "/quotas/{project_id}", headers=SUDO),
+    Rest("dns", f"/quotas/{_NO_PROJECT}", headers=ALL),
+    "zones",
     all_projects="Designate shows the quotas of one project at a time",
     delete=Rest("dns", "/quotas/{project_id}", method="DELETE", headers=ALL),
-    fresh="it is addressed by the project's id",
-    project_setting=True,
     source="GET, DELETE /v2/quotas/{project_id}; designate quota/base.py, quota/impl_storage.py",
     note="Designate answers the defaults where there is no row, so only a quota that differs from the defaults is "
     "seen. Rows that equal the defaults stay, and have no effect.",

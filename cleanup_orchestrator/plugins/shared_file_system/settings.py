@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cleanup_orchestrator.plugins.base import BadAnswer, ProjectDefinition, ResourceType, Rest, Row, to_row
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    ProjectDefinition,
+    ResourceType,
+    Rest,
+    Row,
+    quota_limits,
+    quota_type,
+)
 from cleanup_orchestrator.plugins.shared_file_system.common import rest
 
 if TYPE_CHECKING:
@@ -34,27 +42,19 @@ def _access(
     return listing
 
 
-def _quota_set(connection: Connection, project: ProjectDefinition, path: str = "", **query: str) -> dict[str, Any]:
-    body = rest(f"/quota-sets/{{project_id}}{path}", query=query).call(connection, project)
-    found = dict(to_row(body.get("quota_set")))
-    found.pop("id", None)
-    if "shares" not in found:
-        raise BadAnswer("GET /quota-sets/{project_id} answered no quotas")
-    return found
+def _quotas(path: str = "", **query: str) -> Rest:
+    return rest(f"/quota-sets/{{project_id}}{path}", key="quota_set", query=query)
 
 
-def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's quota, if it differs from the default."""
-    if _quota_set(connection, project) != _quota_set(connection, project, "/defaults"):
-        yield {"id": project.id, "name": "quota", "project_id": project.id}
+_LIMIT = "shares"  #: one of the limits in each answer
 
 
 def _type_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the share types whose quota differs from the project's."""
     whole: dict[str, Any] | None = None
     for type_ in _TYPES.rows(connection, project):
-        whole = _quota_set(connection, project) if whole is None else whole
-        found = _quota_set(connection, project, share_type=str(type_["id"]))
+        whole = quota_limits(_quotas(), connection, project, _LIMIT) if whole is None else whole
+        found = quota_limits(_quotas(share_type=str(type_["id"])), connection, project, _LIMIT)
         if any(whole.get(key) != value for key, value in found.items() if key in whole):
             yield {"id": type_["id"], "name": type_.get("name"), "project_id": project.id}
 
@@ -113,14 +113,12 @@ TYPE_QUOTA = ResourceType(
     note="The list makes one call for each share type. A quota that equals the project's own is not seen.",
 )
 
-QUOTA = ResourceType(
-    name="quota",
-    used_by=(),
-    list=_quota,
+QUOTA = quota_type(
+    _quotas(),
+    _quotas("/defaults"),
+    _LIMIT,
     all_projects=_QUOTAS,
     delete=rest("/quota-sets/{project_id}", method="DELETE"),
-    fresh="it is addressed by the project's id",
-    project_setting=True,
     after=("type_quota",),
     source="GET, DELETE /v2/quota-sets/X, GET /v2/quota-sets/X/defaults; manila api/v2/quota_sets.py",
     note="The quotas of single users in the project, and its usage counters, are deleted with it. Manila does not "
