@@ -27,13 +27,13 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Service,
     Verdict,
+    is_past,
     linked,
     quota_type,
     state_remedies,
 )
 from cleanup_orchestrator.plugins.neutron import ports_of_devices
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

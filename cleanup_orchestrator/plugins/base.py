@@ -10,6 +10,9 @@ A plugin is handed a :class:`ProjectDefinition` and an ``openstack.connection.Co
 counts every call. It refuses every write during an inventory, after a cancel, and after the worker's lease has ended.
 A hook makes no call by any other way.
 
+What the plugins of several services ask Nova, Neutron, Glance and Designate is in the modules ``nova``, ``neutron``,
+``port_uses``, ``glance`` and ``external_dns``.
+
 A listing that fails must raise. An empty iterator means that the service was asked, for this project, and has nothing.
 """
 
@@ -18,7 +21,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, FENCE_OPTION, FINAL_HEADER
-from cleanup_orchestrator.plugins import exceptions
+from cleanup_orchestrator.plugins import exceptions, external_dns, glance, neutron, nova, port_uses
 from cleanup_orchestrator.plugins.calls import BODY, Collection, Paging, Rest, Sdk, in_catalog, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
@@ -66,6 +69,8 @@ from cleanup_orchestrator.plugins.verdicts import (
     blocker,
     blocking_verdict,
     foreign_users,
+    is_past,
+    may_be_id,
     refuse,
     refuse_foreign,
     verdict_naming,
@@ -122,15 +127,22 @@ __all__ = [
     "blocker",
     "blocking_verdict",
     "exceptions",
+    "external_dns",
     "failed_in",
     "fill",
     "foreign_users",
+    "glance",
     "in_catalog",
+    "is_past",
     "keystone_says_not_found",
     "knows_microversion",
     "linked",
+    "may_be_id",
     "mentions",
+    "neutron",
+    "nova",
     "pick",
+    "port_uses",
     "quota_limits",
     "quota_type",
     "refuse",

@@ -40,6 +40,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
     in_catalog,
+    is_past,
     refused_in_use,
     state_remedies,
     verdict_naming,
@@ -47,7 +48,6 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of, show_stack
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -17,12 +17,12 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    is_past,
     refuse,
     state_remedies,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.nova import server_blocker as server_blocker
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

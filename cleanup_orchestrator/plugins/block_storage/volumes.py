@@ -24,6 +24,7 @@ from cleanup_orchestrator.plugins.base import (
     exceptions,
     in_catalog,
     linked,
+    may_be_id,
     refuse,
     verdict_naming,
 )
@@ -53,7 +54,6 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     snapshots_of,
     wait_while_busy,
 )
-from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -29,14 +29,15 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    foreign_users,
     in_catalog,
+    is_past,
     knows_microversion,
     state_remedies,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.neutron import of_others, ports_of_devices, row_blocker
 from cleanup_orchestrator.plugins.port_uses import uses_of_ports
-from cleanup_orchestrator.plugins.verdicts import foreign_users, is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

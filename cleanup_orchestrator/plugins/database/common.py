@@ -17,10 +17,10 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    is_past,
     state_remedies,
 )
 from cleanup_orchestrator.plugins.nova import says_not_found
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

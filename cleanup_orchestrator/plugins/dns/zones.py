@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     blocking_verdict,
+    is_past,
     linked,
     state_remedies,
 )
@@ -34,7 +35,6 @@ from cleanup_orchestrator.plugins.dns.common import (
     own_zones,
     owner_of,
 )
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -37,6 +37,7 @@ from cleanup_orchestrator.plugins.base import (
     exceptions,
     in_catalog,
     linked,
+    may_be_id,
     pick,
     refuse,
     verdict_naming,
@@ -53,7 +54,6 @@ from cleanup_orchestrator.plugins.key_manager.needs import (
     USERS,
     consumers,
 )
-from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -7,9 +7,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Resource, Rest
+from cleanup_orchestrator.plugins.base import (
+    Paging,
+    ProjectDefinition,
+    Resource,
+    Rest,
+    may_be_id,
+)
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of
-from cleanup_orchestrator.plugins.verdicts import may_be_id
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     Resource,
     Row,
     Verdict,
+    is_past,
     refuse,
     verdict_naming,
 )
@@ -26,7 +27,6 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
     row_blocker,
     since,
 )
-from cleanup_orchestrator.plugins.verdicts import is_past
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
