@@ -63,7 +63,7 @@ def _explain_bound(connection: Connection, project: ProjectDefinition, request: 
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=(*CONTROLLERS, "compute.server"),
     roles="admin on one project: with it Cyborg lists and deletes the requests of all projects",
     types=(

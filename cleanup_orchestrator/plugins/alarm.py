@@ -70,7 +70,7 @@ def _quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     proof=Rest(TYPE, "/alarms", query={**_ALL, "limit": 1}),
     roles="admin on one project: with it Aodh lists the alarms of all projects, and deletes quotas. A system-scoped "
@@ -96,7 +96,7 @@ SERVICE = Service(
             list=_quotas,
             all_projects="Aodh shows the quota of one project at a time",
             delete=Rest(TYPE, "/quotas/{project_id}", method="DELETE"),
-            fresh="it is addressed by the project's id",
+            why_no_show="it is addressed by the project's id",
             project_setting=True,
             source="POST, DELETE /v2/quotas; aodh api/controllers/v2/quotas.py, storage/impl_sqlalchemy.py "
             "(set_quotas, delete_quotas)",

@@ -119,7 +119,7 @@ def _remedies(name: str) -> Mapping[Reason, str]:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     proof=Rest(TYPE, "/registries", query={**_ALL, "limit": 1}),
     roles="admin on one project: with it Zun lists the resources of all projects, and deletes registries and quotas",
@@ -138,7 +138,7 @@ SERVICE = Service(
             created="created_at",
             parts=(PORTS,),
             used_by=uses_of_ports(ports_of_devices, "a port of it is used by"),
-            acts_on=_ACTS,
+            user_content=_ACTS,
             unfiltered="Zun has no filter for capsules: it lists those of all projects to an admin",
             by_hand="as an admin: DELETE /v1/capsules/{id} (Zun)",
             source="GET, DELETE /v1/capsules; zun api/controllers/v1/capsules.py, compute/manager.py "
@@ -160,7 +160,7 @@ SERVICE = Service(
             created="created_at",
             parts=(PORTS,),
             used_by=uses_of_ports(ports_of_devices, "a port of it is used by"),
-            acts_on=_ACTS,
+            user_content=_ACTS,
             by_hand="as an admin: DELETE /v1/containers/{id}?stop=true (Zun)",
             source="GET, DELETE /v1/containers; zun api/controllers/v1/containers.py, common/utils.py (VALID_STATES), "
             "network/neutron.py, compute/manager.py (_detach_volumes)",

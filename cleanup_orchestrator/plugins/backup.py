@@ -74,7 +74,7 @@ def _simple_type(name: str, **declared: Any) -> ResourceType:
         list=collection.own,
         delete=collection.delete,
         id=f"{name}_id",
-        fresh=_FRESH,
+        why_no_show=_FRESH,
         used_by=(),
         **declared,
     )
@@ -82,7 +82,7 @@ def _simple_type(name: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     roles="admin on one project: with it Freezer shows and deletes what belongs to any project. Other callers get 403 "
     "for another project",
     types=(
@@ -90,8 +90,8 @@ SERVICE = Service(
             "job",
             all_projects=_collection("jobs", NOTHING).own,
             title="description",
-            acts_on="the trust that a job names, which any member of the project can choose. Freezer deletes it with "
-            "the job, with the token of the request",
+            user_content="the trust that a job names, which any member of the project can choose. Freezer deletes it "
+            "with the job, with the token of the request",
             source="GET, DELETE /v2/{project}/jobs; freezer_api api/v2/jobs.py, db/sqlalchemy/api.py (search_job, "
             "delete_job), keystone_client.py (delete_trust), common/json_schemas.py (user_credentials)",
             note="To an admin Freezer shows the jobs of all projects, whatever project is in the path. So the owner of "
@@ -115,7 +115,7 @@ SERVICE = Service(
             delete=Rest(TYPE, "/{project_id}/clients/{row[client_id]}", method="DELETE"),
             id="uuid",
             title="client_id",
-            fresh=_FRESH,
+            why_no_show=_FRESH,
             after=("job", "session"),
             protect=(_protect_central,),
             source="GET, DELETE /v2/{project}/clients; freezer_api db/sqlalchemy/api.py (search_tuple, "

@@ -331,7 +331,7 @@ def _type(name: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=(*CONTROLLERS, "compute.server"),
     roles="admin on the project to be deleted. To end leases, the policy baremetal:node:update:lessee must allow it to "
     "admins of the lessee, and to undeploy instances, baremetal:node:set_provision_state must allow it to the janitor; "
@@ -360,8 +360,8 @@ SERVICE = Service(
                 Use((f"{TYPE}.node",), "undeploys what its owner may have deployed", _on_node(_deployed_by_owner)),
             ),
             delete=_undeploy,
-            acts_on="the volumes and ports that users attached to the node: Ironic detaches them in Cinder and Neutron "
-            "with the token of the request",
+            user_content="the volumes and ports that users attached to the node: Ironic detaches them in Cinder and "
+            "Neutron with the token of the request",
             by_hand="as an admin: openstack baremetal node undeploy {id}",
             source="GET /v1/nodes?lessee=X, PUT /v1/nodes/UUID/states/provision; ironic common/policy.py, "
             "conductor/manager.py (_do_node_tear_down), common/neutron.py, common/cinder.py (get_client)",

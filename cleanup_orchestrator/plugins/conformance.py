@@ -136,9 +136,9 @@ def _owner(type_: ResourceType) -> Iterator[str]:
         )
 
 
-def _fresh(type_: ResourceType) -> Iterator[str]:
-    if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.fresh:
-        yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
+def _why_no_show(type_: ResourceType) -> Iterator[str]:
+    if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.why_no_show:
+        yield "it is deleted without being read again, and 'why_no_show' does not say why that is safe"
 
 
 def _settings(type_: ResourceType) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _source(type_: ResourceType) -> Iterator[str]:
 _RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
     ("calls", "each declared call exists and takes its arguments, and each hook has a name", _calls),
     ("owner", "the declaration says how the owner of a row is known", _owner),
-    ("fresh", "the owner is known right before the delete", _fresh),
+    ("fresh", "the owner is known right before the delete", _why_no_show),
     ("token", "the tokens and the proof suit each other", _token),
     ("settings", "the declarations about project settings suit each other", _settings),
     ("all-projects", "the list of all projects shows owners and has no owner filter, or there is none", _all_projects),

@@ -222,7 +222,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         by_hand="as an admin: openstack coe cluster delete {id}; if its driver is gone, openstack stack delete STACK, "
         "and its row in Magnum's table cluster is deleted by an operator",
         delete=_delete_cluster,
-        acts_on=_STACK,
+        user_content=_STACK,
         id="uuid",
         properties="labels",
         created="created_at",
@@ -241,7 +241,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     # Magnum refuses the quotas of all projects to other callers. The lists show other callers their own project.
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
@@ -298,7 +298,7 @@ SERVICE = Service(
             all_projects=_QUOTAS.all,
             delete=_QUOTAS.call("/{project_id}/{row[resource]}", method="DELETE"),
             title="resource",
-            fresh="it is addressed by the project's id",
+            why_no_show="it is addressed by the project's id",
             unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
             project_setting=True,
             source="GET /v1/quotas?all_tenants=true, DELETE /v1/quotas/X/Cluster; magnum api/controllers/v1/quota.py",

@@ -11,6 +11,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Rest, Sdk
+from cleanup_orchestrator.plugins.old_names import renamed
 from cleanup_orchestrator.plugins.values import SCOPED, ProjectDefinition, Resource, Row, Verdict, fill, in_bytes, pick
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from oslo_config import cfg
 
 #: The version of the plugin contract that this release implements.
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 
 #: The versions that the registry accepts. A deprecated version has the first release that refuses it, any other version
 #: an empty string. The manual of plugins has the deprecation policy.
-SUPPORTED_VERSIONS: Mapping[int, str] = {CONTRACT_VERSION: ""}
+SUPPORTED_VERSIONS: Mapping[int, str] = {1: "0.4.0", CONTRACT_VERSION: ""}
 
 #: The bytes of a gibibyte, for :attr:`ResourceType.size`.
 GIB = 2**30
@@ -133,6 +134,7 @@ class Parts:
         return found
 
 
+@renamed(acts_on="user_content", acts_on_if="has_user_content", fresh="why_no_show")
 @dataclasses.dataclass(frozen=True)
 class ResourceType:
     """One type of resource that a project owns in one service."""
@@ -143,8 +145,8 @@ class ResourceType:
     owner: str = "project_id"  #: the row's attribute (dotted path) with the owning project's id, or :data:`SCOPED`
     id: str = "id"  #: the row's attribute with the immutable id
     title: str = "name"  #: the row's attribute by which a person knows the resource
-    show: Action | None = None  #: reads it again, for the owner check right before the delete; see ``fresh``
-    fresh: str = ""  #: without ``show``: why the listing, or the scope, proves the owner
+    show: Action | None = None  #: reads it again, for the owner check right before the delete; see ``why_no_show``
+    why_no_show: str = ""  #: without ``show``: why the listing, or the scope, proves the owner
     after: tuple[str, ...] = ()  #: types confirmed gone first: ``port``, ``compute.server``, or :data:`EVERYTHING`
     #: Types in ``after`` whose leftovers need only some of these resources, each with the rule that names these. While
     #: such a leftover cannot be deleted, the other resources of this type are. Without a rule, none is.
@@ -217,17 +219,17 @@ class ResourceType:
     token_if_gone: Token | None = None
     #: A sweep calls it if a name in the project's token is not Latin-1: that of the project, its domain or the user.
     #: It returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
-    #: token, and ``ProjectDefinition.outside`` tells the hooks. That token reaches other projects as well: so only for
-    #: types whose every call names the project by its id, and whose deletes make the service act on nothing that users
-    #: wrote.
+    #: token, and ``ProjectDefinition.uses_own_token`` tells the hooks. That token reaches other projects as well: so
+    #: only for types whose every call names the project by its id, and whose deletes make the service act on nothing
+    #: that users wrote.
     unreadable: Callable[[Connection, ProjectDefinition], bool] | None = None
     #: What users of the project wrote that the service acts on, with the token of the request, when one is deleted: a
     #: template, a workflow, a hook. ``delete`` and ``force`` are then called with the janitor's token, which can do
     #: what a member of the project can. Once the project is gone, there is no such token. They are called with the
     #: type's token, see ``ProjectDefinition.gone``, and must not let the service act on it.
-    acts_on: str = ""
-    #: The resources that ``acts_on`` holds for, by the row that ``show`` returns; ``None``: all of them.
-    acts_on_if: Callable[[Resource], bool] | None = None
+    user_content: str = ""
+    #: The resources that ``user_content`` holds for, by the row that ``show`` returns; ``None``: all of them.
+    has_user_content: Callable[[Resource], bool] | None = None
     #: A sweep calls it after a refused delete: it removes what caused the refusal, as far as that is the project's.
     unblock: Unblock | None = None
     project_setting: bool = False  #: quota rows and the like: no leftover, removed right before the project
@@ -268,6 +270,10 @@ class ResourceType:
         if not gone or self.token_if_gone is None:
             return self
         return dataclasses.replace(self, token=self.token_if_gone)
+
+    def acts_on_user_content(self, resource: Resource) -> bool:
+        """Return whether the delete of a resource acts on what users wrote, by the row that ``show`` returns."""
+        return bool(self.user_content) and (self.has_user_content is None or self.has_user_content(resource))
 
     def resource(self, row: Row, project: ProjectDefinition) -> Resource:
         """Read id, name and owner out of a listed row. A blank owner is none.

@@ -298,7 +298,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="identity",
-    contract_version=1,
+    contract_version=2,
     regional=False,
     options=OPTIONS,
     roles="admin, by password: not by application credential, trust or OAuth",

@@ -160,7 +160,7 @@ def _child(name: str, plural: str, source: str, **declared: Any) -> ResourceType
         list=collection.own,
         all_projects=collection.all,
         delete=collection.delete,
-        fresh="never deleted by itself: it is deleted with its load balancer",
+        why_no_show="never deleted by itself: it is deleted with its load balancer",
         deleted_with=("load_balancer",),
         after=("load_balancer",),
         tags="tags",
@@ -174,7 +174,7 @@ def _child(name: str, plural: str, source: str, **declared: Any) -> ResourceType
 
 SERVICE = Service(
     service_type="load-balancer",
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     # Refused to callers who may not see all projects. The list of quotas is not refused to them: it is empty.
     proof=Rest("load-balancer", "/lbaas/loadbalancers", query={"project_id": "{project_id}", "limit": "1"}),
@@ -232,7 +232,7 @@ SERVICE = Service(
             delete=_QUOTAS.call("/{project_id}", method="DELETE"),
             id="project_id",
             title="project_id",
-            fresh="it is addressed by the project's id",
+            why_no_show="it is addressed by the project's id",
             used_by=(),
             project_setting=True,
             source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "

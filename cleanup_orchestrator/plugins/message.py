@@ -111,7 +111,7 @@ def _named_type(name: str, **declared: Any) -> ResourceType:
         delete=_collection(f"/{name}s").delete,
         id="name",
         owner=SCOPED,
-        fresh=_FRESH,
+        why_no_show=_FRESH,
         properties="metadata",
         token=Token.PROJECT,
         after=("subscription",),
@@ -121,7 +121,7 @@ def _named_type(name: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="any role on the project to be deleted with which its policy lets list and delete queues",
@@ -134,7 +134,7 @@ SERVICE = Service(
             delete=_collection("/{row[collection]}/{row[source]}/subscriptions").delete,
             title="subscriber",
             owner=SCOPED,
-            fresh=_FRESH,
+            why_no_show=_FRESH,
             token=Token.PROJECT,
             source="GET, DELETE /v2/queues/NAME/subscriptions; zaqar transport/wsgi/v2_0/subscriptions.py, "
             "storage/redis/subscriptions.py",

@@ -123,7 +123,7 @@ def _resource_type(name: str, *, of_others: bool, **declared: Any) -> ResourceTy
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     proof=Rest(TYPE, "/status", query={"details": "false"}),
     roles="admin on one project: with it Gnocchi lists and deletes what belongs to any project",
     types=(

@@ -222,7 +222,7 @@ def _protect_v2(instance: Resource, project: ProjectDefinition) -> str | None:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     roles="admin on one project, for instances and VIMs; any role on the project to be deleted, for subscriptions; and "
     "for packages the janitor, or a role there without admin: see sweep_packages",
@@ -251,7 +251,7 @@ SERVICE = Service(
             delete=_INSTANCES.delete,
             title="vnfInstanceName",
             protect=(_protect_instantiated,),
-            acts_on=_RUNS_CODE,
+            user_content=_RUNS_CODE,
             source="GET, DELETE /vnflcm/v1/vnf_instances; tacker api/vnflcm/v1/controller.py (index, delete), "
             "objects/vnf_instance.py, db/db_sqlalchemy/api.py (model_query), vnflcm/vnflcm_driver.py",
             note="To callers without the role admin Tacker lists the instances of the token's project. It looks for "
@@ -283,7 +283,7 @@ SERVICE = Service(
             owner=SCOPED,
             token=Token.MEMBER,
             after=("vnf_instance", "vnf_instance_v2"),
-            acts_on=_RUNS_CODE,
+            user_content=_RUNS_CODE,
             available=_wants_packages,
             source="GET, PATCH, DELETE /vnfpkgm/v1/vnf_packages; tacker api/vnfpkgm/v1/controller.py, "
             "objects/vnf_package.py",

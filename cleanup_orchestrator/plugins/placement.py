@@ -55,7 +55,7 @@ def _refuse_delete(connection: Connection, project: ProjectDefinition, usage: Re
 
 SERVICE = Service(
     service_type="placement",
-    contract_version=1,
+    contract_version=2,
     roles="admin on one project",
     types=(
         ResourceType(
@@ -64,7 +64,7 @@ SERVICE = Service(
             list=_usages,
             all_projects="Placement sums up one project at a time",
             delete=_refuse_delete,
-            fresh="nothing is deleted",
+            why_no_show="nothing is deleted",
             after=("compute.server",),
             source="GET /usages?project_id=X, microversion 1.9; placement handlers/usage.py",
             note="One row with the sums. It counts as left only when the servers are gone: Nova removes their "

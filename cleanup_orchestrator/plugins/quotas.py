@@ -49,7 +49,7 @@ def quota_type(
     return ResourceType(
         name=name,
         list=quota,
-        fresh="it is addressed by the project's id",
+        why_no_show="it is addressed by the project's id",
         used_by=(),
         project_setting=True,
         **declared,

@@ -130,7 +130,7 @@ def _price(name: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     roles="admin on one project: with it CloudKitty lists and deletes the prices of all projects, and lists scopes. It "
     "refuses other callers, and answers 500 to a system-scoped token",

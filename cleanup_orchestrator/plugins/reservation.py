@@ -311,7 +311,7 @@ def _needed_by_servers(_connection: Connection, _project: ProjectDefinition, lef
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     roles="admin on one project: with it Blazar lists and deletes the leases of all projects, and Keystone and Neutron "
     "show trusts and floating IPs. A system-scoped token is answered with an error",

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.old_names import renamed
 
 #: In ``ResourceType.owner``: the token is scoped into the project, and the service shows nothing else.
 SCOPED = "(scoped)"
@@ -25,6 +26,7 @@ MAX_BYTES = 2**63 - 1
 Row = Mapping[str, Any]
 
 
+@renamed(outside="uses_own_token")
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProjectDefinition:
     """Everything that a plugin knows about the project under deletion."""
@@ -37,7 +39,7 @@ class ProjectDefinition:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: values of ``Service.options``
     gone: bool = False  #: Keystone no longer knows the project: no token for it can be obtained
     #: The calls are made with the orchestrator's own token in place of the project's: see ``ResourceType.unreadable``.
-    outside: bool = False
+    uses_own_token: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty id: some services take it for "all projects"."""
@@ -47,7 +49,7 @@ class ProjectDefinition:
     @property
     def without_token(self) -> bool:
         """Whether no token of the project can be used; the one that is used instead may reach other projects."""
-        return self.gone or self.outside
+        return self.gone or self.uses_own_token
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTRACT_VERSION,
     CONTROLLERS,
     Blocker,
     OneByOne,
@@ -141,6 +142,7 @@ def service(capabilities: documents.Capabilities, url: str, service_type: str = 
         tuple(_resource_type(_Hooks(url.rstrip("/"), service_type, declared)) for declared in capabilities.types),
         after=() if service_type in controllers else CONTROLLERS,
         roles="the role that the service requires of the user in [protocol], by default 'service'",
+        contract_version=CONTRACT_VERSION,
     )
 
 
@@ -170,7 +172,7 @@ def _resource_type(hooks: _Hooks) -> ResourceType:
         created="" if declared.project_setting else "created_at",
         parts=(),
         token=Token.SERVICE,
-        acts_on=declared.acts_on,
+        user_content=declared.acts_on,
         project_setting=declared.project_setting,
         all_projects=NO_LIST_OF_ALL,
         source=f"GET, DELETE {hooks.url}/projects/<project>/{declared.name}; the project resources protocol",

@@ -321,7 +321,7 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("If abandoned", type_.if_abandoned),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
-        _field("Owner checked again with", call(type_.show) if type_.show else _sentence(type_.fresh)),
+        _field("Owner checked again with", call(type_.show) if type_.show else _sentence(type_.why_no_show)),
         _field("Deleted last", _last(type_)),
         _field("Source", type_.source),
     ]
@@ -359,11 +359,11 @@ def _needed_by(service: Service, type_: ResourceType) -> str:
 
 def _acts(type_: ResourceType) -> str:
     """Return the user input that the service acts on at a delete, and its token."""
-    if not type_.acts_on:
+    if not type_.user_content:
         return ""
-    if type_.acts_on_if:
-        return f"{type_.acts_on}. The janitor's token deletes a resource if {_condition(type_.acts_on_if)}"
-    return f"{type_.acts_on}. The janitor's token deletes it"
+    if type_.has_user_content:
+        return f"{type_.user_content}. The janitor's token deletes a resource if {_condition(type_.has_user_content)}"
+    return f"{type_.user_content}. The janitor's token deletes it"
 
 
 def _last(type_: ResourceType) -> str:

@@ -89,7 +89,7 @@ def test_a_204_that_deleted_nothing_is_not_believed(type_, projects, further_swe
     """Freezer answers so if the project in the path is a wrong one."""
     target, _ = projects
     path = type_.delete.path.replace("{project_id}", NOTHING)
-    wrong = dataclasses.replace(type_, delete=dataclasses.replace(type_.delete, path=path), acts_on="")
+    wrong = dataclasses.replace(type_, delete=dataclasses.replace(type_.delete, path=path), user_content="")
     definition = further_sweeper.definition(SERVICE, target)
     swept = sweeps.delete(wrong, further_sweeper.connection(write=True), definition)
     assert (swept.outcome, len(swept.leftovers)) == (Outcome.LEFTOVERS, CASE.found[type_.name])
@@ -103,7 +103,7 @@ def test_with_an_admins_token_freezer_deletes_any_trust_that_a_job_names(further
     steal(attacker, trust_id)
     assert trust_id in live_trusts(further_sweeper, victim)
     further_sweeper.enter(attacker)
-    careless = dataclasses.replace(JOB, acts_on="")
+    careless = dataclasses.replace(JOB, user_content="")
     definition = further_sweeper.definition(SERVICE, attacker)
     sweeps.delete(careless, further_sweeper.connection(write=True), definition)
     assert trust_id not in live_trusts(further_sweeper, victim)

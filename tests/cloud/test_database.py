@@ -289,7 +289,7 @@ def test_an_admins_token_deletes_an_object_of_the_admins_project(further_admin, 
     location = f"http://127.0.0.1/v1/AUTH_{attacker.project_id}/{CONTAINER}/precious"
     for careful in (True, False):
         further_sweeper.rows("trove", sql, location, attacker.project_id)
-        type_ = BACKUP if careful else dataclasses.replace(BACKUP, acts_on="")
+        type_ = BACKUP if careful else dataclasses.replace(BACKUP, user_content="")
         sweeps.delete(
             type_,
             further_sweeper.connection(write=True),

@@ -228,7 +228,7 @@ def test_with_an_admins_token_each_template_does_harm(full_sweeper, full_cloud, 
     made = make(filled, victims)
     assert harm(full_sweeper, victims) == set()
     full_sweeper.enter(filled)
-    careless = dataclasses.replace(TYPES["stack"], acts_on="")
+    careless = dataclasses.replace(TYPES["stack"], user_content="")
     connection = full_sweeper.connection(filled.project_id, write=True)
     definition = full_sweeper.definition(SERVICE, filled)
     until(

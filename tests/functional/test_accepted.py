@@ -161,7 +161,13 @@ class Ownerless(Images):
 def test_what_lost_its_owner_in_its_delete_is_left(emulated, tmp_path, mode, fails):
     """Neither a list that failed after the delete nor an inventory forgets that it was the project's."""
     images = Ownerless(fails)
-    changes = {"list": images.list, "delete": images.delete, "show": None, "fresh": "a test", "unfiltered": "a test"}
+    changes = {
+        "list": images.list,
+        "delete": images.delete,
+        "show": None,
+        "why_no_show": "a test",
+        "unfiltered": "a test",
+    }
     with running(emulated, tmp_path, **changes, used_by=(), protect=()) as orchestrator:
         deletion_id = orchestrator.request(emulated.projects[PROJECT], mode)
 

@@ -259,7 +259,7 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with an admin's token",
         f"{PLUGINS}orchestration/stacks.py",
-        "        acts_on=_TEMPLATE,\n",
+        "        user_content=_TEMPLATE,\n",
         "",
         CALLS,
     ),

@@ -148,8 +148,8 @@ MUTATIONS = (
     Mutation(
         "A type that is deleted without being read again keeps the contract",
         f"{PLUGINS}conformance.py",
-        "type_.show is None and not type_.fresh:",
-        "type_.show is None and type_.fresh:",
+        "type_.show is None and not type_.why_no_show:",
+        "type_.show is None and type_.why_no_show:",
         tests("plugins/conformance"),
     ),
     # -------------------------------------------------------------------------------------------------------- Trove

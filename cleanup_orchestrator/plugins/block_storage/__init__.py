@@ -45,7 +45,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type=SERVICE_TYPE,
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     after=("orchestration.stack",),
     # To a caller who is not an admin, the lists show only its own project, whatever owner they are asked for.

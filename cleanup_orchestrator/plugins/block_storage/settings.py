@@ -56,7 +56,7 @@ TYPE_ACCESS = ResourceType(
         body={"removeProjectAccess": {"project": "{project_id}"}},
     ),
     id="volume_type_id",
-    fresh="the call names the project, and removes no entry of another project",
+    why_no_show="the call names the project, and removes no entry of another project",
     project_setting=True,
     unfiltered="there is no list of a project's types: the access list of every private type is asked for",
     source="GET /v3/types?is_public=False, GET /v3/types/{id}/os-volume-type-access, POST "
@@ -72,7 +72,7 @@ DEFAULT_TYPE = ResourceType(
     delete=Rest(SERVICE_TYPE, "/default-types/{project_id}", method="DELETE", microversion=_DEFAULT_TYPES),
     id="project_id",
     title="volume_type_id",
-    fresh="it is addressed by the project's id",
+    why_no_show="it is addressed by the project's id",
     available=_knows_default_types,
     project_setting=True,
     unfiltered="Cinder lists those of all projects; the rows are compared on this side",

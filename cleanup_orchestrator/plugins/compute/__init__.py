@@ -30,7 +30,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="compute",
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     after=("orchestration.stack",),
     roles="admin on one project: with it Nova lists and deletes the servers of all projects. Also any role on the "

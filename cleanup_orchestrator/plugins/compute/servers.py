@@ -352,7 +352,7 @@ UNREACHABLE_SERVER = ResourceType(
     delete=refuse_unreachable,
     title="id",
     owner=SCOPED,
-    fresh="it is never deleted: Nova cannot delete it",
+    why_no_show="it is never deleted: Nova cannot delete it",
     remedies={
         Reason.UNREACHABLE: "bring the database and the message bus of its cell back (nova-manage cell_v2 list_cells); "
         "server {id} is deleted automatically then",

@@ -142,7 +142,7 @@ FLAVOR_ACCESS = ResourceType(
     ),
     id="flavor_id",
     owner="tenant_id",
-    fresh="the call names the project, and removes no entry of another project",
+    why_no_show="the call names the project, and removes no entry of another project",
     project_setting=True,
     available=_flavor_access_wanted,
     unfiltered="there is no list of a project's flavors: the access list of every private flavor is asked for",
@@ -158,7 +158,7 @@ QUOTA_SET = ResourceType(
     list=list_quotas,
     all_projects="Nova shows the quotas of one project at a time",
     delete=Rest("compute", "/os-quota-sets/{id}", method="DELETE"),
-    fresh="it is addressed by the project's id",
+    why_no_show="it is addressed by the project's id",
     project_setting=True,
     source="GET /os-quota-sets/X, /os-quota-sets/X/defaults and ?user_id=U, DELETE /os-quota-sets/X; of a "
     "project that is gone GET /limits?tenant_id=X; nova api/openstack/compute/quota_sets.py, "

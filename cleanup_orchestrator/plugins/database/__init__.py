@@ -40,7 +40,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     after=("orchestration.stack",),
     # To an admin of another project the lists show what is asked for. To other callers most of them answer 401 or 403.

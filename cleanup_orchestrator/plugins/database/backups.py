@@ -161,7 +161,7 @@ BACKUP_STRATEGY = ResourceType(
     all_projects="Trove shows the strategies of one project at a time",
     delete=_delete_strategy,
     title="swift_container",
-    fresh="it is addressed by the project's and the instance's id",
+    why_no_show="it is addressed by the project's and the instance's id",
     source="GET, DELETE /v1.0/{project}/backup_strategies?project_id=X; trove backup/service.py, backup/models.py "
     "(BackupStrategy)",
     note="Only the name of a container for backups. Trove answers 202 to a delete of what does not exist, too.",
@@ -182,8 +182,8 @@ BACKUP = ResourceType(
     changed="updated",
     failed=_delete_failed,
     remedies=trove_remedies("set the state of its row {id} in Trove's table backups to FAILED", "an operator"),
-    acts_on="the name of its object in Swift, which the guest agent reports: Trove deletes the object of this name in "
-    "the account of the token's project. It also counts the quota of the token's project",
+    user_content="the name of its object in Swift, which the guest agent reports: Trove deletes the object of this "
+    "name in the account of the token's project. It also counts the quota of the token's project",
     by_hand="as an admin of the database: set deleted = 1 in the row {id} of Trove's table backups",
     created="created",
     parts=(),

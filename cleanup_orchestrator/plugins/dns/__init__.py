@@ -66,7 +66,7 @@ QUOTA = quota_type(
 
 SERVICE = Service(
     service_type="dns",
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin; by Designate's policies use_sudo, all_tenants and edit_managed_records",

@@ -158,7 +158,7 @@ PTR = ResourceType(
     all_projects="Designate tells the PTR records of one project's floating IPs at a time",
     delete=Rest("dns", "/reverse/floatingips/{id}", method="PATCH", headers=SUDO, body={"ptrdname": None}),
     title="ptrdname",
-    fresh="Designate itself looks for the record by the floating IP together with the project in the header",
+    why_no_show="Designate itself looks for the record by the floating IP together with the project in the header",
     available=_has_network,
     source="GET /v2/reverse/floatingips, PATCH /v2/reverse/floatingips/{region}:{id}; designate "
     "central/service.py, network_api/neutron.py",

@@ -332,7 +332,7 @@ def _memberships_wanted(connection: Connection, project: ProjectDefinition) -> b
 
 SERVICE = Service(
     service_type="image",
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped; Glance takes no system scope)",
@@ -352,9 +352,9 @@ SERVICE = Service(
             prepare=(_refuse_shared, _refuse_user_written_locations, _unprotect_image, _keep_key),
             explain=_explain_staged,
             remedies=_REMEDIES,
-            acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
-            "what they name with the token that asks for the delete",
-            acts_on_if=_has_user_written_locations,
+            user_content="the image's locations, where show_multiple_locations lets users write them: a store may "
+            "delete what they name with the token that asks for the delete",
+            has_user_content=_has_user_written_locations,
             used_by=(
                 Use(
                     ("image.member",),

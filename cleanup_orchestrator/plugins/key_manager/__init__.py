@@ -278,7 +278,7 @@ def _of_container(connection: Connection, _project: ProjectDefinition, container
 
 SERVICE = Service(
     service_type="key-manager",
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin on the project to be deleted (a member may not delete others' private secrets); admin for quotas",
@@ -290,7 +290,7 @@ SERVICE = Service(
             delete=Rest("key-manager", "/orders/{id}", method="DELETE"),
             title="meta.name",
             owner=SCOPED,
-            fresh=_FRESH,
+            why_no_show=_FRESH,
             token=Token.PROJECT,
             created="created",
             parts=(),
@@ -305,7 +305,7 @@ SERVICE = Service(
             all_projects=_SCOPED_LISTS,
             delete=Rest("key-manager", "/containers/{id}", method="DELETE"),
             owner=SCOPED,
-            fresh=_FRESH,
+            why_no_show=_FRESH,
             token=Token.PROJECT,
             used_by=(
                 Use(
@@ -332,7 +332,7 @@ SERVICE = Service(
             all_projects=_SCOPED_LISTS,
             delete=_delete_secret,
             owner=SCOPED,
-            fresh=_FRESH,
+            why_no_show=_FRESH,
             token=Token.PROJECT,
             used_by=(
                 Use(
@@ -368,7 +368,7 @@ SERVICE = Service(
             list=_quota,
             all_projects="a quota is asked for by its project's id",
             delete=Rest("key-manager", "/project-quotas/{project_id}", method="DELETE"),
-            fresh="the row's key is the project's id",
+            why_no_show="the row's key is the project's id",
             used_by=(),
             project_setting=True,
             after=("order", "container", "secret"),

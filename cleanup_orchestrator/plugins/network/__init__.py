@@ -52,7 +52,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="network",
-    contract_version=1,
+    contract_version=2,
     types=(
         *ROUTERS,
         *PORTS,

@@ -273,7 +273,7 @@ ROUTERS = (
         list=list_conntrack_helpers,
         all_projects="it has no owner of its own, and is deleted with its router",
         delete=Sdk("network", "delete_conntrack_helper", "{id}", "{row[router_id]}", ignore_missing=False),
-        fresh="never deleted by itself: it is deleted with its router",
+        why_no_show="never deleted by itself: it is deleted with its router",
         deleted_with=("router",),
         part_of=(("router", "router_id"),),
         after=("router",),

@@ -106,7 +106,7 @@ SHARING = (
         list=Sdk("network", "rbac_policies", target_project_id="{project_id}"),
         all_projects="it belongs to the project that shares an object with this one",
         delete=None,
-        fresh="never deleted: it is another project's",
+        why_no_show="never deleted: it is another project's",
         keep=(granted_by_others,),
         available=extension("rbac-policies"),
         note="What others share with the project. The delete would remove a resource of another project, so it "
@@ -176,7 +176,7 @@ QUOTA = (
         used_by=(),
         title="project_id",
         delete=Sdk("network", "delete_quota", "{project_id}", ignore_missing=False),
-        fresh="it is addressed by the project's id",
+        why_no_show="it is addressed by the project's id",
         available=extension("quotas"),
         project_setting=True,
         note="404 TenantQuotaNotFound means that there is no row, which counts as gone.",

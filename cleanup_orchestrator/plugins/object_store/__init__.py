@@ -36,7 +36,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="object-store",
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="one of Swift's operator_roles on the project to be deleted; ResellerAdmin for delete_account, and for "

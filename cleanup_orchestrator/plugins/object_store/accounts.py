@@ -55,7 +55,7 @@ def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
     except exceptions.ForbiddenException as error:
         if project.gone:
             raise ProjectGone(NO_RESELLER) from error
-        if project.outside:
+        if project.uses_own_token:
             raise UnreadableName(UNREADABLE) from error
         raise
     names = _own_metadata(headers or {})
@@ -99,7 +99,7 @@ ACCOUNT_METADATA = ResourceType(
     all_projects=NO_ACCOUNTS,
     delete=_delete_metadata,
     owner=SCOPED,
-    fresh=FRESH,
+    why_no_show=FRESH,
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     unreadable=cannot_read_token,
@@ -115,7 +115,7 @@ ACCOUNT = ResourceType(
     list=_accounts,
     all_projects=NO_ACCOUNTS,
     delete=_delete_account,
-    fresh="the account's name contains the project's id",
+    why_no_show="the account's name contains the project's id",
     project_setting=True,
     available=_account_wanted,
     after=("container", "account_metadata"),

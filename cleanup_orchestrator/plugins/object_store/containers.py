@@ -71,7 +71,7 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
     except exceptions.HttpException as error:
         if error.status_code == 403 and project.gone:
             raise ProjectGone(NO_RESELLER) from error
-        if error.status_code == 403 and project.outside:
+        if error.status_code == 403 and project.uses_own_token:
             raise UnreadableName(UNREADABLE) from error
         if error.status_code != 410:  # Gone: the account was deleted, and Swift's reaper deletes the rest
             raise
@@ -390,7 +390,7 @@ CONTAINER = ResourceType(
     ),
     id="name",
     owner=SCOPED,
-    fresh=FRESH,
+    why_no_show=FRESH,
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     unreadable=cannot_read_token,

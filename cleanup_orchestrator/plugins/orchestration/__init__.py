@@ -44,7 +44,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="orchestration",
-    contract_version=1,
+    contract_version=2,
     options=OPTIONS,
     # Heat shows its engines to admins only. The lists show other callers their own project.
     proof=Rest("orchestration", "/services"),

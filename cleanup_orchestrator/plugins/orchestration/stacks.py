@@ -296,7 +296,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         changed="updated_time",
         remedies=_REMEDIES,
         delete=_delete_stack,
-        acts_on=_TEMPLATE,
+        user_content=_TEMPLATE,
         unblock=_drop_trusts,
         force=_ABANDON,
         force_keeps_contents=True,

@@ -43,7 +43,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type=SERVICE_TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped)",

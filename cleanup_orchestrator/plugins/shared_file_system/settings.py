@@ -73,7 +73,7 @@ TYPE_ACCESS = ResourceType(
         "share_type_access",
     ),
     delete=rest("/types/{id}/action", method="POST", body={"removeProjectAccess": {"project": "{project_id}"}}),
-    fresh="it is addressed by the type's and the project's id",
+    why_no_show="it is addressed by the type's and the project's id",
     project_setting=True,
     source="GET /v2/types?is_public=all, GET /v2/types/{id}/share_type_access, POST /v2/types/{id}/action; "
     "manila api/v2/share_types.py",
@@ -95,7 +95,7 @@ GROUP_TYPE_ACCESS = ResourceType(
         method="POST",
         body={"removeProjectAccess": {"project": "{project_id}"}},
     ),
-    fresh="it is addressed by the type's and the project's id",
+    why_no_show="it is addressed by the type's and the project's id",
     project_setting=True,
     source="GET /v2/share-group-types?is_public=all, GET /v2/share-group-types/{id}/access, POST "
     "/v2/share-group-types/{id}/action; manila api/v2/share_group_types.py",
@@ -107,7 +107,7 @@ TYPE_QUOTA = ResourceType(
     list=_type_quotas,
     all_projects=_QUOTAS,
     delete=rest("/quota-sets/{project_id}", method="DELETE", query={"share_type": "{id}"}),
-    fresh="it is addressed by the type's and the project's id",
+    why_no_show="it is addressed by the type's and the project's id",
     project_setting=True,
     source="GET, DELETE /v2/quota-sets/X?share_type=T; manila api/v2/quota_sets.py",
     note="The list makes one call for each share type. A quota that equals the project's own is not seen.",

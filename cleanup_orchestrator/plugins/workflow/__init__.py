@@ -47,7 +47,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type=TYPE,
-    contract_version=1,
+    contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
     # Mistral answers 403 to callers without the role admin. The lists show these callers only their own project.

@@ -146,9 +146,10 @@ ACTION_EXECUTION = ResourceType(
     after=("execution",),
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
-    acts_on="the expression in an ad-hoc action that makes its result: Mistral evaluates it when an action execution "
-    "is cancelled, and functions in it read what the token may read (with an admin's, the executions of all projects)",
-    acts_on_if=_unfinished,
+    user_content="the expression in an ad-hoc action that makes its result: Mistral evaluates it when an action "
+    "execution is cancelled, and functions in it read what the token may read (with an admin's, the executions of all "
+    "projects)",
+    has_user_content=_unfinished,
     created="created_at",
     parts=(),
     source="GET, PUT, DELETE /v2/action_executions; mistral api/controllers/v2/action_execution.py, "

@@ -103,7 +103,7 @@ class Sweep(DeletionRunner):
         connection = context.clouds.connection(session, self.step.region)
         if self._is_unreadable(type_, session, connection, project):
             type_ = dataclasses.replace(type_, token=Token.ADMIN)
-            project = dataclasses.replace(project, outside=True)
+            project = dataclasses.replace(project, uses_own_token=True)
             connection = context.clouds.connection(context.session(type_, guard), self.step.region)
         sweep = context.sweep(type_, connection, project)
         return self._delete(sweep) if deleting else self._list(sweep)

@@ -106,7 +106,7 @@ class DeleteOptions:
     seconds: float = math.inf  #: after which no further delete begins, counted from the end of the first listing
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
     stuck: Ids = _NONE  #: ids of what an ordinary delete has left: the type's ``force`` is used on these
-    janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
+    janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``user_content``
     needs: FindsNeeds = lambda: None  #: see ``uses.needed_by``
     announced: Ids = _NONE  #: ids of what an earlier attempt has written an intent for into the journal
     history: History = dataclasses.field(default_factory=History)  #: what is known of accepted deletes
@@ -448,7 +448,7 @@ def delete_one(
         if verdict := changed(context, resource.data, current):
             return verdict
         deleting = connection
-        if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
+        if not project.gone and type_.acts_on_user_content(current):
             called = None
             deleting = janitor()  # before anything is changed: without it, this resource cannot be deleted
         for action in prepare:

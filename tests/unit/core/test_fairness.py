@@ -49,7 +49,7 @@ class Shelf:
         del self.rows[resource.id]
 
     def sweep(self, **values):
-        type_ = ResourceType("thing", list=self.list, delete=self.delete, show=None, fresh="in memory")
+        type_ = ResourceType("thing", list=self.list, delete=self.delete, show=None, why_no_show="in memory")
         return sweeps.delete(type_, None, US, parallel=1, **{"seconds": 10.0, **values})
 
 
@@ -152,7 +152,7 @@ def test_a_long_list_is_not_kept_in_memory_row_by_row(monkeypatch):
             most.append(len(alive))
 
     monkeypatch.setattr(sweep_deleting, "MAX_DELETED", 50)
-    type_ = ResourceType("thing", list=rows, delete=lambda *_: None, show=None, fresh="in memory")
+    type_ = ResourceType("thing", list=rows, delete=lambda *_: None, show=None, why_no_show="in memory")
     sweeps.delete(type_, None, US, parallel=1)
     sweeps.inventory(type_, None, US)
     assert max(most) <= 50 + CHUNK + 5

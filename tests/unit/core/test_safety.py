@@ -734,10 +734,10 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
         bus = types.SimpleNamespace(steps=lambda _: None, decide=lambda _: None)  # every cast is lost
         engine.store, engine.bus, engine.rules = store, bus, rules
         engine._lock, engine._deciding, engine.alarms = threading.Lock(), {}, Alarms(bus.decide)
-        port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
-        zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
+        port = ResourceType("port", cloud.list_ports, cloud.delete_port, why_no_show="test")
+        zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, why_no_show="test")
         cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))
-        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", project_setting=True)
+        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, why_no_show="test", project_setting=True)
         registry = Registry([Service("network", (port, quota)), Service("dns", (zone,))])
         worker = types.SimpleNamespace(
             store=store,

@@ -155,7 +155,7 @@ def test_an_unknown_paging_is_refused_where_it_is_declared():
 @pytest.mark.parametrize("version", [0, CONTRACT_VERSION + 1, "1", None])
 def test_a_plugin_of_an_unknown_contract_version_is_refused(version):
     plugin = dataclasses.replace(service(GOOD), contract_version=version)
-    expected = rf"network.*written for version {version!r}.*supports version {CONTRACT_VERSION}"
+    expected = rf"network.*written for version {version!r}.*supports version 1 and {CONTRACT_VERSION}"
     with pytest.raises(registry.InvalidPlugin, match=expected):
         registry.Registry([plugin])
     assert any("written for version" in problem for problem in conformance.problems(plugin))

@@ -116,8 +116,8 @@ def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
     ("versions", "code", "text"),
     [
         (SUPPORTED_VERSIONS, upgradecheck.Code.SUCCESS, None),
-        (DEPRECATED, upgradecheck.Code.WARNING, "for function-engine is written for version 1"),
-        (REFUSED, upgradecheck.Code.FAILURE, "is written for version 1"),
+        (DEPRECATED, upgradecheck.Code.WARNING, f"for function-engine is written for version {OLD}"),
+        (REFUSED, upgradecheck.Code.FAILURE, f"is written for version {OLD}"),
     ],
 )
 def test_the_upgrade_check_says_the_same(old_plugin, versions, code, text):

@@ -20,7 +20,7 @@ from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
 from tests.unit.plugins.test_orchestration import of_gone
 
-OUTSIDE = dataclasses.replace(project("p"), outside=True)
+OUTSIDE = dataclasses.replace(project("p"), uses_own_token=True)
 GONE = dataclasses.replace(project("p"), gone=True)
 TYPES = {type_.name: type_ for type_ in object_store.SERVICE.types}
 URL = "http://swift/v1/AUTH_p"

@@ -305,7 +305,7 @@ class Drive:
         admin._proven.clear()
         neutron._extensions.clear()
         # The sweep makes these calls with the token of the janitor.
-        deleting = Token.MEMBER if type_.acts_on else type_.token
+        deleting = Token.MEMBER if type_.user_content else type_.token
         cloud, janitors = self._connection(type_.token), self._connection(deleting)
         resources = [Resource("ID", "NAME", "PROJECT", {"id": "ID", "name": "NAME"})]
 

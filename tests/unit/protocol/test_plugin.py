@@ -359,7 +359,7 @@ def test_the_declaration_of_each_type():
     assert types["part"].after == ("widget", "network.port")
     assert types["part"].part_of == (("widget", "part_of.widget"),)
     assert types["record"].delete is None
-    assert types["hook"].acts_on == "its address"
+    assert types["hook"].user_content == "its address"
     assert types["quota"].project_setting
     assert all(type_.all_projects_view() is None for type_ in made.types)
     assert types["widget"].remedy("w", PROJECT).endswith(f"DELETE {BASE}/projects/p1/widget/w")

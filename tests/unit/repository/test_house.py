@@ -186,8 +186,7 @@ PLUGIN_CONTRACT = ours("plugins") + [
     f"{PACKAGE}.plugins.{name}"
     for name in (
         "admin", "base", "calls", "conformance", "contract", "endings", "exceptions", "external_dns", "glance", "needs",
-        "neutron",
-        "nova", "parts", "port_uses", "quotas", "registry", "remedies", "values", "verdicts",
+        "neutron", "nova", "old_names", "parts", "port_uses", "quotas", "registry", "remedies", "values", "verdicts",
     )
 ]  # fmt: skip
 #: Plugins that import another service's plugin. Before Magnum deletes a cluster, Heat must abandon its stack; and the

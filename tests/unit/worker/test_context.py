@@ -91,7 +91,13 @@ class Hooks(Ports):
     def find(self, _service, _type):
         listing = lambda *_: list(self.rows)  # noqa: E731
         return ResourceType(
-            "hook", listing, self.delete, fresh="the test", source="the test", token=Token.SERVICE, acts_on="an address"
+            "hook",
+            listing,
+            self.delete,
+            why_no_show="the test",
+            source="the test",
+            token=Token.SERVICE,
+            user_content="an address",
         )
 
     def delete(self, connection, _project, resource):

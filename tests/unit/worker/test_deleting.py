@@ -607,7 +607,7 @@ def rows(_connection, _project):
 
 def peak(call, **values):
     """Return a result, and the bytes that its sweep took for each resource at most."""
-    type_ = ResourceType(name="port", list=rows, delete=lambda *_: None, fresh="a test")
+    type_ = ResourceType(name="port", list=rows, delete=lambda *_: None, why_no_show="a test")
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -620,7 +620,7 @@ def peak(call, **values):
 @pytest.mark.parametrize("call", [sweeps.inventory, sweeps.delete], ids=["inventory", "delete"])
 def test_a_long_list_of_parts_takes_little_memory(call, monkeypatch):
     monkeypatch.setattr(deleting, "MAX_DELETED", 10)
-    part = ResourceType(name="part", list=rows, delete=lambda *_: None, fresh="a test", tags="more")
+    part = ResourceType(name="part", list=rows, delete=lambda *_: None, why_no_show="a test", tags="more")
     parts = RelatedType("part", part, project(), whole=False, attribute="of", planned=set())
     result, taken = peak(call, related=[parts], planned=set())
     assert (result.outcome, len(result.leftovers)) == (Outcome.LEFTOVERS, NUMBER)

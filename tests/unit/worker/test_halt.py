@@ -354,7 +354,7 @@ def test_a_process_that_cannot_start_it_does_not_say_that_it_did():
 
 
 def test_a_plugin_that_stops_what_it_cannot_show_breaks_the_contract():
-    blind = dataclasses.replace(SERVER, show=None, fresh="it is")
+    blind = dataclasses.replace(SERVER, show=None, why_no_show="it is")
     assert any("halt" in problem for problem in conformance.problems(Service("compute", (blind,))))
 
 

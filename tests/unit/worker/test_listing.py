@@ -79,7 +79,7 @@ def test_an_inventory_only_lists():
 
 def test_a_scoped_type_belongs_to_its_token():
     shelf = Shelf({"id": "1", "name": "x"})
-    assert run(shelf.type(owner=SCOPED, show=None, fresh="scoped")).deleted == (("1", "x"),)
+    assert run(shelf.type(owner=SCOPED, show=None, why_no_show="scoped")).deleted == (("1", "x"),)
 
 
 @pytest.mark.parametrize("empty", ["", " ", None])

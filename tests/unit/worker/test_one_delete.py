@@ -141,14 +141,14 @@ def acting(shelf, **values):
 
 
 def test_what_acts_on_what_users_wrote_is_deleted_with_the_janitors_token_alone():
-    type_, made = acting(Shelf(row("1"), row("2")), acts_on="a template")
+    type_, made = acting(Shelf(row("1"), row("2")), user_content="a template")
     assert run(type_, janitor=lambda: "janitor").outcome is Outcome.CLEAR
     assert made == [("janitor", "1"), ("janitor", "2")]
 
 
 def test_force_is_used_with_the_janitors_token_too():
     shelf, forced = Shelf(row("1")), []
-    type_ = shelf.type(acts_on="a template", force=lambda connection, *_: forced.append(connection))
+    type_ = shelf.type(user_content="a template", force=lambda connection, *_: forced.append(connection))
     run(type_, janitor=lambda: "janitor", stuck={"1"})
     assert (forced, shelf.deletes) == (["janitor"], [])
 
@@ -156,7 +156,7 @@ def test_force_is_used_with_the_janitors_token_too():
 def test_without_a_janitor_nothing_is_changed_and_the_reason_is_reported():
     prepared = []
     shelf = Shelf(row("1"))
-    type_, made = acting(shelf, acts_on="a template", prepare=(lambda *_: prepared.append(1),))
+    type_, made = acting(shelf, user_content="a template", prepare=(lambda *_: prepared.append(1),))
     result = run(type_)
     assert [(left.id, left.reason) for left in result.leftovers] == [("1", Reason.NO_JANITOR)]
     assert (made, prepared) == ([], [])
@@ -170,7 +170,7 @@ def test_what_acts_on_nothing_needs_no_janitor():
 
 def test_where_only_some_act_the_others_need_no_janitor():
     type_, made = acting(
-        Shelf(row("1", evil=True), row("2")), acts_on="an address", acts_on_if=lambda one: "evil" in one.data
+        Shelf(row("1", evil=True), row("2")), user_content="an address", has_user_content=lambda one: "evil" in one.data
     )
     assert run(type_, janitor=lambda: "janitor").outcome is Outcome.CLEAR
     assert made == [("janitor", "1"), (None, "2")]
@@ -180,8 +180,8 @@ def test_what_has_come_to_act_since_it_was_listed_is_deleted_with_the_janitors_t
     shelf = Shelf(row("1"))
     type_, made = acting(
         shelf,
-        acts_on="an address",
-        acts_on_if=lambda one: "evil" in one.data,
+        user_content="an address",
+        has_user_content=lambda one: "evil" in one.data,
         show=lambda *_: {**row("1"), "evil": True},
     )
     run(type_, janitor=lambda: "janitor")
@@ -189,7 +189,7 @@ def test_what_has_come_to_act_since_it_was_listed_is_deleted_with_the_janitors_t
 
 
 def test_a_project_that_is_gone_needs_no_janitor():
-    type_, made = acting(Shelf(row("1")), acts_on="a template")
+    type_, made = acting(Shelf(row("1")), user_content="a template")
     gone = dataclasses.replace(US, gone=True)
     assert sweeps.delete(type_, None, gone, parallel=1).outcome is Outcome.CLEAR
     assert made == [(None, "1")]
@@ -205,7 +205,7 @@ def test_a_refused_delete_is_made_once_more_where_what_refused_it_was_removed(he
         asked.append(arguments[:2])
         return helps
 
-    type_, made = acting(shelf, acts_on="a template", unblock=unblock)
+    type_, made = acting(shelf, user_content="a template", unblock=unblock)
     run(type_, janitor=lambda: "janitor")
     assert made == [("janitor", "1")] * tries, "what is made once more is made with the same token"
     assert asked == [(None, "janitor")]
@@ -214,5 +214,5 @@ def test_a_refused_delete_is_made_once_more_where_what_refused_it_was_removed(he
 def test_a_cancel_is_no_refusal():
     shelf = Shelf(row("1"))
     shelf.refuse["1"] = Stopped("cancelled")
-    type_, _ = acting(shelf, acts_on="a template", unblock=lambda *_: pytest.fail("asked"))
+    type_, _ = acting(shelf, user_content="a template", unblock=lambda *_: pytest.fail("asked"))
     assert run(type_, janitor=lambda: "janitor").reason == Reason.STOPPED

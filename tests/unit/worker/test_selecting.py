@@ -48,7 +48,7 @@ class Shelf:
 def swept(shelf, selection, **values):
     own = {
         key: values.pop(key)
-        for key in ("tags", "created", "parts", "refers_to", "protect", "show", "fresh")
+        for key in ("tags", "created", "parts", "refers_to", "protect", "show", "why_no_show")
         if key in values
     }
     return sweeps.delete(shelf.type(**own), None, US, name=NAME, selection=selection, **values)
@@ -324,7 +324,7 @@ def test_a_part_that_is_new_since_the_list_keeps_its_whole():
 def test_parts_are_listed_again_right_before_the_delete_also_of_what_cannot_be_shown():
     shelf, answers = Shelf(one={"created_at": OLD}), [OLD, YOUNG, YOUNG]
     parts = (Parts("rule", lambda *_: [{"id": "r", "created_at": answers.pop(0)}], created="created_at"),)
-    assert reasons(swept(shelf, OLDER, parts=parts, show=None, fresh="a test")) == {"one": "not_selected"}
+    assert reasons(swept(shelf, OLDER, parts=parts, show=None, why_no_show="a test")) == {"one": "not_selected"}
     assert (shelf.deletes, answers) == ([], [])
 
 

@@ -30,7 +30,7 @@ class Ports:
 
     def find(self, _service, _type):
         listing = lambda *_: list(self.rows)  # noqa: E731
-        return ResourceType("port", listing, self.delete, fresh="the test", force=self.force, source="the test")
+        return ResourceType("port", listing, self.delete, why_no_show="the test", force=self.force, source="the test")
 
     def delete(self, _connection, _project, resource):
         self.deleted.append(resource.id)

@@ -119,8 +119,8 @@ class Site:
 
     def with_hooks(self, **hooks):
         """Have a plugin whose type `port` has these hooks, and an ordinary type `router`."""
-        hooks = {"list": ours, "delete": lambda *_: None, "fresh": "in memory", **hooks}
-        router = ResourceType("router", list=lambda *_: [], delete=lambda *_: None, fresh="in memory")
+        hooks = {"list": ours, "delete": lambda *_: None, "why_no_show": "in memory", **hooks}
+        router = ResourceType("router", list=lambda *_: [], delete=lambda *_: None, why_no_show="in memory")
         return self.with_types(ResourceType("port", **hooks), router)
 
     def hang(self, *_):

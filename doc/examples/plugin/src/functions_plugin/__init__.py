@@ -61,5 +61,5 @@ SERVICE = Service(
     # workers of the service. So the orchestrator asks for these before it believes a list.
     proof=Rest(TYPE, "/workers", key="workers"),
     roles="admin, on any project",
-    contract_version=1,
+    contract_version=2,
 )

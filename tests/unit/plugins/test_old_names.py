@@ -1,0 +1,48 @@
+"""Plugins that were written with the names of version 1 of the contract."""
+
+import dataclasses
+
+import pytest
+
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Rest
+
+
+def of_version_1(kind, **names):
+    """Return a value that is declared with names of version 1, and the warnings."""
+    with pytest.warns(DeprecationWarning) as warned:
+        made = kind(**names)
+    assert {str(warning.filename) for warning in warned} == {__file__}, "the warning is about the code of the plugin"
+    return made, sorted(str(warning.message) for warning in warned)
+
+
+def test_a_type_may_be_declared_with_the_names_of_version_1():
+    required = {"name": "lease", "list": Rest("reservation", "/leases", key="leases"), "delete": None}
+    type_, warned = of_version_1(
+        ResourceType, **required, acts_on="a template", acts_on_if=lambda one: one.id == "1", fresh="a list shows it"
+    )
+    assert (type_.user_content, type_.why_no_show) == ("a template", "a list shows it")
+    assert type_.has_user_content(Resource("1", "", None))
+    assert warned == [
+        f"ResourceType.{old} is {new} since version 2 of the plugin contract"
+        for old, new in (("acts_on", "user_content"), ("acts_on_if", "has_user_content"), ("fresh", "why_no_show"))
+    ]
+    with pytest.warns(DeprecationWarning, match="fresh is why_no_show"):
+        assert type_.fresh == "a list shows it"
+    with pytest.warns(DeprecationWarning, match="acts_on is user_content"):
+        assert dataclasses.replace(type_, acts_on="") == dataclasses.replace(type_, user_content="")
+
+
+def test_a_project_may_be_asked_with_the_names_of_version_1():
+    names = {"id": "p", "name": "", "domain_id": "", "region": ""}
+    project, warned = of_version_1(ProjectDefinition, **names, outside=True)
+    assert project.uses_own_token
+    assert warned == ["ProjectDefinition.outside is uses_own_token since version 2 of the plugin contract"]
+    with pytest.warns(DeprecationWarning, match="outside is uses_own_token"):
+        assert project.outside is True
+
+
+def test_the_names_of_this_version_are_no_reason_for_a_warning(recwarn):
+    required = {"name": "lease", "list": Rest("reservation", "/leases", key="leases"), "delete": None}
+    ResourceType(**required, user_content="a template", why_no_show="a list shows it")
+    ProjectDefinition("p", "", "", "", uses_own_token=True)
+    assert not recwarn.list
