@@ -278,7 +278,7 @@ class _TypeCheck:
 
     def _dry_delete(self, listed: _Listed) -> _Said:
         type_ = self.type
-        if type_.delete is None or type_.deleted_with:
+        if type_.delete is None or type_.composition.deleted_with:
             return Answer.NOT_CHECKED, "it has no delete of its own"
         if type_.user_content:
             return Answer.NOT_CHECKED, "its delete is made with the janitor's token, which this check does not have"

@@ -36,6 +36,8 @@ from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     Blocker,
     Collection,
+    Composition,
+    Fallback,
     OneByOne,
     Paging,
     ProjectDefinition,
@@ -326,7 +328,7 @@ def _has_runbooks(connection: Connection, project: ProjectDefinition) -> bool:
 
 def _type(name: str, **declared: Any) -> ResourceType:
     """Return a type that is listed with a token of the project, and once that is gone, with one that sees all."""
-    return ResourceType(name=name, id="uuid", token=Token.PROJECT, token_if_gone=Token.ADMIN, **declared)
+    return ResourceType(name=name, id="uuid", token=Token.PROJECT, fallback=Fallback(Token.ADMIN), **declared)
 
 
 SERVICE = Service(
@@ -384,7 +386,7 @@ SERVICE = Service(
             delete=_ALLOCATIONS.delete,
             after=("instance",),
             needed_by=(("instance", linked()), ("compute.server", linked())),
-            part_of=(("instance", "node_uuid"),),
+            composition=Composition(part_of=(("instance", "node_uuid"),)),
             created="created_at",
             parts=(),
             properties="extra",

@@ -81,7 +81,8 @@ def check(service: Service, *others: Service, versions: Mapping[int, str] = SUPP
 
 
 def _calls(type_: ResourceType) -> Iterator[str]:
-    calls = [("list", type_.list), ("show", type_.show), ("delete", type_.delete), ("force", type_.force)]
+    calls = [("list", type_.list), ("show", type_.show), ("delete", type_.delete)]
+    calls += [("force", type_.force.act)] if type_.force is not None else []
     calls += [("prepare", action) for action in type_.prepare]
     for what, call in calls:
         if call is not None:
@@ -92,7 +93,7 @@ def _refers_to(type_: ResourceType) -> Iterator[str]:
     if type_.refers_to is None:
         return
     yield from (f"refers_to: {problem}" for problem in _call_problems(type_.refers_to, "refers_to"))
-    if type_.delete is None or type_.deleted_with:
+    if type_.delete is None or type_.composition.deleted_with:
         yield "its order ('refers_to') would never be used: it is not deleted by itself"
 
 
@@ -116,8 +117,8 @@ def _all_projects(type_: ResourceType) -> Iterator[str]:
 
 
 def _token(type_: ResourceType) -> Iterator[str]:
-    if type_.token_if_gone is not None and (type_.token, type_.token_if_gone) != (Token.PROJECT, Token.ADMIN):
-        yield "'token_if_gone' is for a type that needs a token of the project, and then does with an admin's"
+    if type_.fallback.if_gone is not None and (type_.token, type_.fallback.if_gone) != (Token.PROJECT, Token.ADMIN):
+        yield "'fallback.if_gone' is for a type that needs a token of the project, and then does with an admin's"
     if type_.proof is not None and type_.proof.method != "GET":
         yield "what proves that the caller is an admin ('proof') is no read"
 
@@ -137,12 +138,12 @@ def _owner(type_: ResourceType) -> Iterator[str]:
 
 
 def _why_no_show(type_: ResourceType) -> Iterator[str]:
-    if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.why_no_show:
+    if type_.delete is not None and not type_.composition.deleted_with and type_.show is None and not type_.why_no_show:
         yield "it is deleted without being read again, and 'why_no_show' does not say why that is safe"
 
 
 def _settings(type_: ResourceType) -> Iterator[str]:
-    if type_.project_setting and EVERYTHING in type_.after and type_.deleted_with:
+    if type_.project_setting and EVERYTHING in type_.after and type_.composition.deleted_with:
         yield "project settings cannot be deleted with another type: by then nothing else is deleted"
     if type_.informational and not type_.project_setting:
         yield "what is only reported ('informational') is project settings, too: it goes right before the project does"
@@ -151,10 +152,8 @@ def _settings(type_: ResourceType) -> Iterator[str]:
 
 
 def _force(type_: ResourceType) -> Iterator[str]:
-    if type_.force is not None and (type_.delete is None or type_.project_setting or type_.deleted_with):
+    if type_.force is not None and (type_.delete is None or type_.project_setting or type_.composition.deleted_with):
         yield "its force would never be used: it has no delete of its own that may be left undone"
-    if type_.may_force is not None and type_.force is None:
-        yield "it says whether its force may be used, and has none"
 
 
 def _created(type_: ResourceType) -> Iterator[str]:

@@ -23,6 +23,8 @@ from oslo_config import cfg
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Collection,
+    Composition,
+    Fallback,
     OneByOne,
     Paging,
     Parts,
@@ -231,9 +233,9 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
             Parts("resource of its stack", _of_stack, created="creation_time"),
         ),
         used_by=(),
-        contains=_contents_of,
+        composition=Composition(contains=_contents_of),
         token=Token.PROJECT,
-        token_if_gone=Token.ADMIN,
+        fallback=Fallback(Token.ADMIN),
         describe=_describe,
         **declared,
     )

@@ -134,7 +134,60 @@ class Parts:
         return found
 
 
-@renamed(acts_on="user_content", acts_on_if="has_user_content", fresh="why_no_show")
+@dataclasses.dataclass(frozen=True)
+class ForcedDelete:
+    """What is done to a resource in a deletion under force, and only if ``prepare`` and ``delete`` left it."""
+
+    #: It resets the state of the resource, forces its delete, or abandons it. It is called instead of ``prepare`` and
+    #: ``delete``, and refuses what they refuse for the sake of others.
+    act: Action
+    #: A worker calls it before force is accepted. It raises :class:`Refused` where force is switched off or forbidden.
+    #: It changes nothing: it makes a write call only on :data:`NOTHING`.
+    allowed: Callable[[Connection, ProjectDefinition], None] | None = None
+    #: ``act`` deletes nothing of what the resource contains: what prevents the delete of that does not prevent ``act``.
+    keeps_contents: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Composition:
+    """What is deleted with what."""
+
+    deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
+    part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
+    #: Resources of other types that its service deletes with it, without any check of this program: those of a stack.
+    #: What protects one of these, and what other projects use of it, keeps the whole. It only reads.
+    contains: Contains | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Fallback:
+    """With which token the calls are made where a token of the project cannot be used."""
+
+    #: Once the project is gone, the calls are made with this token, and ``ProjectDefinition.gone`` tells the hooks.
+    #: ``None``: the same token as before. Only where the service shows with that token, too, what is the project's.
+    if_gone: Token | None = None
+    #: A sweep calls it if a name in the project's token is not Latin-1: that of the project, its domain or the user.
+    #: It returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
+    #: token, and ``ProjectDefinition.uses_own_token`` tells the hooks. That token reaches other projects as well: so
+    #: only for types whose every call names the project by its id, and whose deletes make the service act on nothing
+    #: that users wrote.
+    unreadable: Callable[[Connection, ProjectDefinition], bool] | None = None
+
+
+@renamed(
+    {"force": ForcedDelete, "composition": Composition, "fallback": Fallback},
+    acts_on="user_content",
+    acts_on_if="has_user_content",
+    fresh="why_no_show",
+    force="force.act",
+    may_force="force.allowed",
+    force_keeps_contents="force.keeps_contents",
+    deleted_with="composition.deleted_with",
+    part_of="composition.part_of",
+    contains="composition.contains",
+    token_if_gone="fallback.if_gone",  # noqa: S106
+    unreadable="fallback.unreadable",
+)
 @dataclasses.dataclass(frozen=True)
 class ResourceType:
     """One type of resource that a project owns in one service."""
@@ -158,7 +211,7 @@ class ResourceType:
     #: It returns which resources of this type a listed one needs, and makes no call. The listed one is deleted before
     #: these. If the service works on its delete (``deleting``), these wait until it is gone.
     refers_to: RefersTo | None = None
-    deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
+    composition: Composition = dataclasses.field(default_factory=lambda: Composition())  #: what is deleted with what
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
     keep: tuple[Rule, ...] = ()
     protect: tuple[Rule, ...] = ()  #: a sentence when it must not be deleted: always a leftover
@@ -179,18 +232,7 @@ class ResourceType:
     #: How other projects may depend on it, as far as the row does not show it. An empty tuple says that no other
     #: project can. ``None``: not declared.
     used_by: tuple[Use, ...] | None = None
-    #: Resources of other types that its service deletes with it, without any check of this program: those of a stack.
-    #: What protects one of these, and what other projects use of it, keeps the whole. It only reads.
-    contains: Contains | None = None
-    #: A sweep calls it instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource
-    #: that these two left: it resets its state, forces its delete, or abandons it. It refuses what they refuse for the
-    #: sake of others.
-    force: Action | None = None
-    #: ``force`` deletes nothing of what it ``contains``: what prevents the delete of that does not prevent ``force``.
-    force_keeps_contents: bool = False
-    #: A worker calls it before force is accepted. It raises :class:`Refused` where ``force`` is switched off or
-    #: forbidden. It changes nothing: it makes a write call only on :data:`NOTHING`.
-    may_force: Callable[[Connection, ProjectDefinition], None] | None = None
+    force: ForcedDelete | None = None  #: what is done under force to one that ``prepare`` and ``delete`` left
     #: How it is stopped while its project can still be restored, where the operator enables that.
     halt: Halt | None = None
     #: What a person can do about a leftover, by its reason: templates for :func:`fill` with the resource. Each names a
@@ -205,24 +247,15 @@ class ResourceType:
     #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
     #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
     created: str = ""
-    #: What is deleted with it and is no type of its own; what is a type has ``part_of`` or ``deleted_with``. An empty
+    #: What is deleted with it and is no type of its own; what is a type has a ``composition``. An empty
     #: tuple says that there is nothing. ``None``: not declared, so that a resource is never selected by its age.
     parts: tuple[Parts, ...] | None = None
     #: The attribute of the row as listed that has its size, and the bytes of one unit of it. It is for people alone:
     #: nothing is decided by it.
     size: tuple[str, int] | None = None
     properties: str = ""  #: the row's attribute with the keys and values that its owner set, or :data:`ROW`
-    part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
     token: Token = Token.ADMIN  #: the token that the calls are made with
-    #: Once the project is gone, the calls are made with this token, and ``ProjectDefinition.gone`` tells the hooks.
-    #: ``None``: the same token as before. Only where the service shows with that token, too, what is the project's.
-    token_if_gone: Token | None = None
-    #: A sweep calls it if a name in the project's token is not Latin-1: that of the project, its domain or the user.
-    #: It returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
-    #: token, and ``ProjectDefinition.uses_own_token`` tells the hooks. That token reaches other projects as well: so
-    #: only for types whose every call names the project by its id, and whose deletes make the service act on nothing
-    #: that users wrote.
-    unreadable: Callable[[Connection, ProjectDefinition], bool] | None = None
+    fallback: Fallback = dataclasses.field(default_factory=lambda: Fallback())  #: where ``token`` cannot be used
     #: What users of the project wrote that the service acts on, with the token of the request, when one is deleted: a
     #: template, a workflow, a hook. ``delete`` and ``force`` are then called with the janitor's token, which can do
     #: what a member of the project can. Once the project is gone, there is no such token. They are called with the
@@ -265,11 +298,16 @@ class ResourceType:
     def for_missing_project(self, gone: bool) -> ResourceType:
         """Return the type with the token that its calls are made with.
 
-        :param gone: whether Keystone no longer knows the project; then ``token_if_gone`` applies
+        :param gone: whether Keystone no longer knows the project; then ``fallback.if_gone`` applies
         """
-        if not gone or self.token_if_gone is None:
+        if not gone or self.fallback.if_gone is None:
             return self
-        return dataclasses.replace(self, token=self.token_if_gone)
+        return dataclasses.replace(self, token=self.fallback.if_gone)
+
+    @property
+    def keeps_contents_under_force(self) -> bool:
+        """Whether force deletes nothing of what a resource contains."""
+        return self.force is not None and self.force.keeps_contents
 
     def acts_on_user_content(self, resource: Resource) -> bool:
         """Return whether the delete of a resource acts on what users wrote, by the row that ``show`` returns."""

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 
+_NO_GROUPS: Mapping[str, type] = {}
 
-def renamed(**names: str) -> Callable[[_Class], _Class]:
+
+def renamed(groups: Mapping[str, type] = _NO_GROUPS, /, **names: str) -> Callable[[_Class], _Class]:
     """Return a decorator: a dataclass knows its fields by their old names, too, with a ``DeprecationWarning``.
 
-    :param names: the new name by the old one
+    :param groups: the dataclasses of those fields that are groups
+    :param names: the new name by the old one: ``user_content``, or ``force.allowed`` in the group ``force``. A group
+        may have an old name itself: its class tells it from an old value
     """
 
     def decorate(class_: _Class) -> _Class:
         declared = class_.__init__  # type: ignore[misc]
 
+        def is_old(name: str, value: Any) -> bool:
+            return name in names and not (name in groups and (value is None or isinstance(value, groups[name])))
+
         @functools.wraps(declared)
         def init(self: Any, *args: Any, **given: Any) -> None:
-            for old in [name for name in given if name in names]:
+            members: dict[str, dict[str, Any]] = collections.defaultdict(dict)
+            for old in [name for name, value in given.items() if is_old(name, value)]:
                 _warn(class_, old, names[old])
-                given[names[old]] = given.pop(old)
+                field, _, member = names[old].partition(".")
+                value = given.pop(old)
+                if not member:
+                    given[field] = value
+                elif value:
+                    members[field][member] = value
+            for field, values in members.items():
+                group = given.get(field)
+                given[field] = groups[field](**values) if group is None else dataclasses.replace(group, **values)
             declared(self, *args, **given)
 
         class_.__init__ = init  # type: ignore[misc]
         for old, new in names.items():
-            setattr(class_, old, property(functools.partial(_read, class_=class_, old=old, new=new)))
+            if old not in groups:
+                setattr(class_, old, property(functools.partial(_read, class_=class_, old=old, new=new)))
         return class_
 
     return decorate
@@ -36,7 +55,9 @@ def renamed(**names: str) -> Callable[[_Class], _Class]:
 
 def _read(one: Any, class_: type, old: str, new: str) -> Any:
     _warn(class_, old, new)
-    return getattr(one, new)
+    for name in new.split("."):
+        one = getattr(one, name, None)
+    return one
 
 
 def _warn(class_: type, old: str, new: str) -> None:

@@ -183,13 +183,13 @@ class Registry:
             for other in self.needed_by(service, type_, kept):
                 if other not in self.after(service, type_, kept) or type_.project_setting:
                     raise InvalidPlugin(f"{name} is needed by {other}, which it does not wait for", own)
-            for parent in type_.deleted_with:
+            for parent in type_.composition.deleted_with:
                 full = _full_name(service, parent)
                 if full not in known:
                     raise InvalidPlugin(
                         f"{name} is deleted with {full}, which no plugin declares", own, _service_of(full)
                     )
-            for whole, _attribute in type_.part_of:
+            for whole, _attribute in type_.composition.part_of:
                 full = _full_name(service, whole)
                 if full not in known:
                     raise InvalidPlugin(f"{name} is part of {full}, which no plugin declares", own, _service_of(full))
@@ -287,8 +287,8 @@ def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
     :param whole: the full name of the other type
     :returns: an empty attribute when the relation is declared without one
     """
-    declared = tuple(attribute for name, attribute in part.part_of if _full_name(service, name) == whole)
-    return declared or (("",) if whole in (_full_name(service, name) for name in part.deleted_with) else ())
+    declared = tuple(attribute for name, attribute in part.composition.part_of if _full_name(service, name) == whole)
+    return declared or (("",) if whole in (_full_name(service, name) for name in part.composition.deleted_with) else ())
 
 
 def expect_service(name: str, plugin: object) -> Service:

@@ -39,13 +39,13 @@ def _check(worker: WorkerContext, deletion: Deletion, step: Step) -> None:
     """
     project = project_definition(worker, deletion, step)
     type_ = worker.registry.find(step.service, step.type).for_missing_project(project.gone)
-    if type_.may_force is None:
+    if type_.force is None or type_.force.allowed is None:
         return
     if type_.token.scoped:
         session = worker.clouds.project_session(deletion.project_id, only_on_nothing)
     else:
         session = worker.clouds.admin_session(only_on_nothing)
-    type_.may_force(worker.clouds.connection(session, step.region), project)
+    type_.force.allowed(worker.clouds.connection(session, step.region), project)
 
 
 def only_on_nothing(method: str, url: str) -> None:

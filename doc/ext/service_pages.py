@@ -232,8 +232,9 @@ def _sentence(text: str) -> str:
 
 
 def _deleted(type_: ResourceType) -> str:
-    if type_.deleted_with:
-        return f"no separate call: it is deleted with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
+    if type_.composition.deleted_with:
+        wholes = " or ".join(f"``{name}``" for name in type_.composition.deleted_with)
+        return f"no separate call: it is deleted with its {wholes}"
     if type_.delete is None:
         return "not deleted"
     return call(type_.delete)
@@ -245,7 +246,7 @@ def left_over(type_: ResourceType) -> list[str]:
     The errors that any service may answer are not listed.
     """
     found = [f"``{Reason.PROTECTED}``: {_sentence(s)}" for rule in type_.protect for s in sentences(rule)]
-    hooks = [*type_.prepare, type_.delete, type_.explain, type_.force]
+    hooks = [*type_.prepare, type_.delete, type_.explain, type_.force and type_.force.act]
     for hook in hooks:
         if hook is not None and not isinstance(hook, Sdk | Rest):
             found += [
@@ -265,7 +266,7 @@ def _all_projects(type_: ResourceType) -> str:
 
 def _age(type_: ResourceType) -> str:
     """Return the attribute with the age of a resource."""
-    if type_.project_setting or type_.delete is None or type_.deleted_with:
+    if type_.project_setting or type_.delete is None or type_.composition.deleted_with:
         return ""
     return f"``{type_.created}``" if type_.created else "unknown: a purge by age never deletes it"
 
@@ -296,7 +297,7 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
     token = _TOKENS.get(type_.token, "scoped into the project")
     if type_.for_missing_project(gone=True).token is not type_.token:
         token += "; of the orchestrator's own project if Keystone no longer knows the project"
-    if type_.unreadable is not None:
+    if type_.fallback.unreadable is not None:
         token += ", or if a name in the project's token is not Latin-1 and the service fails to read it"
     fields = [
         _field("Listed with", call(type_.list)),
@@ -314,8 +315,8 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         _field("Age", _age(type_)),
         _field("Must be old enough, too, because it is deleted with it", _parts(service, type_, known)),
         _field("Service acts on data of users", _acts(type_)),
-        _field("Forced delete", _sentence(call(type_.force)) if type_.force else ""),
-        _field("Checked before force", about(type_.may_force) if type_.may_force else ""),
+        _field("Forced delete", _sentence(call(type_.force.act)) if type_.force else ""),
+        _field("Checked before force", about(type_.force.allowed) if type_.force and type_.force.allowed else ""),
         _field("Used by other projects", _uses(type_)),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),

@@ -38,7 +38,7 @@ def _rows(service: Service, type_: ResourceType) -> Iterator[tuple[str, ...]]:
         how = f"**not looked for**: {use.unseen}" if use.unseen else "looked for" if use.find is not None else "refused"
         by = ", ".join(f"``{each}``" for each in use.by)
         yield f"``{type_.name}``", by, use.harm, how, _override(service, name, use)
-    if type_.contains is not None:
+    if type_.composition.contains is not None:
         by = "what its service deletes with it"
         yield f"``{type_.name}``", by, "deletes it", "looked for, by the checks of each", "the entries of its types"
 

@@ -72,7 +72,7 @@ def test_an_admin_of_another_project_sees_nothing_and_deletes_nothing(projects, 
     before = further_sweeper.dump("zaqar")
     assert zaqar(further_admin).raw("DELETE", f"/queues/{target.first('queue')}").status_code == 204
     assert further_sweeper.dump("zaqar") == before
-    assert {type_.token_if_gone for type_ in SERVICE.types} == {None}
+    assert {type_.fallback.if_gone for type_ in SERVICE.types} == {None}
     assert all(type_.all_projects_view() is None for type_ in SERVICE.types)
 
 

@@ -55,7 +55,9 @@ class Images:
             raise self.refusal
 
     def registry(self):
-        return with_type(IMAGE, delete=self.refuse, force=self.force, may_force=self.may, by_hand="burn {id} again")
+        return with_type(
+            IMAGE, delete=self.refuse, force=base.ForcedDelete(self.force, allowed=self.may), by_hand="burn {id} again"
+        )
 
 
 @pytest.fixture
@@ -224,7 +226,8 @@ def test_a_whole_is_abandoned_in_its_service_only_if_its_contents_stay(keeps, em
     emulated.state.add("RegionOne", IMAGE, project)
     inside = emulated.state.add("RegionOne", SECRET, project).id
     orchestrator = Orchestrator(emulated, tmp_path, force={"attempts": 2, "patience": 2})
-    whole = {"force": images.force, "contains": lambda *_: [(SECRET, inside)], "force_keeps_contents": keeps}
+    composition = base.Composition(contains=lambda *_: [(SECRET, inside)])
+    whole = {"force": base.ForcedDelete(images.force, keeps_contents=keeps), "composition": composition}
     part = {"used_by": (base.Use(("compute.server",), "leaves the server without its key", used),)}
     orchestrator.parts.registry = with_type(SECRET, with_type(IMAGE, **whole, protect=(), prepare=()), **part)
     orchestrator.parts.registry.register_options(orchestrator.parts.conf)

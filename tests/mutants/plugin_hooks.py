@@ -358,6 +358,13 @@ MUTATIONS = (
     ),
     # ------------------------------------------------------------------------------------------------------- Tacker
     Mutation(
+        "A second old name of a group takes back the first",
+        f"{PLUGINS}old_names.py",
+        "groups[field](**values) if group is None else dataclasses.replace(group, **values)",
+        "groups[field](**values)",
+        tests("plugins/old_names"),
+    ),
+    Mutation(
         "An answer without limits is that of a project without a quota",
         f"{PLUGINS}quotas.py",
         "if not isinstance(found, Mapping) or limit not in found:",

@@ -628,14 +628,14 @@ MUTATIONS = (
     Mutation(
         "Force never abandons a stack whose resources others use",
         "cleanup_orchestrator/worker/sweep/deleting.py",
-        "self.options.stuck if self.context.type.force_keeps_contents else ()",
+        "self.options.stuck if self.context.type.keeps_contents_under_force else ()",
         "()",
         tests("worker/uses"),
     ),
     Mutation(
         "Force deletes any resource with what others use of its contents",
         "cleanup_orchestrator/worker/sweep/deleting.py",
-        "self.options.stuck if self.context.type.force_keeps_contents else ()",
+        "self.options.stuck if self.context.type.keeps_contents_under_force else ()",
         "self.options.stuck",
         tests("worker/uses"),
     ),

@@ -520,14 +520,14 @@ MUTATIONS = (
     Mutation(
         "Force is used where an ordinary delete was not tried",
         DELETING,
-        "last = type_.force if forced and type_.force is not None else type_.delete",
-        "last = type_.force if type_.force is not None else type_.delete",
+        "(type_.force.act, ()) if forced and type_.force is not None else",
+        "(type_.force.act, ()) if type_.force is not None else",
         tests("worker/one_delete worker/deleting"),
     ),
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
         DELETING,
-        "    if type_.deleted_with:\n        for item",
+        "    if type_.composition.deleted_with:\n        for item",
         "    if False:\n        for item",
         tests("worker/deleting"),
     ),

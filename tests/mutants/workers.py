@@ -266,7 +266,7 @@ MUTATIONS = (
     Mutation(
         "A worker uses no force on a stack that is left for what it contains",
         STEP_SWEEP,
-        "if sweep.type.force_keeps_contents:",
+        "if sweep.type.keeps_contents_under_force:",
         "if False:",
         tests("functional/test_force"),
     ),

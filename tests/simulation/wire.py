@@ -17,6 +17,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import (
     EVERYTHING,
+    ForcedDelete,
     Halt,
     OneByOne,
     ResourceType,
@@ -260,7 +261,7 @@ def _type(service: str, type_: str, janitor: bool) -> ResourceType:
         list=listing,
         delete=delete,
         show=None if name in UNSHOWN else show,
-        force=force if name in FORCIBLE else None,
+        force=ForcedDelete(force) if name in FORCIBLE else None,
         why_no_show="it cannot be moved" if name in UNSHOWN else "",
         owner=SCOPED_OWNER if name in SCOPED else "project_id",
         token=Token.ADMIN if name not in SCOPED else Token.MEMBER if janitor else Token.PROJECT,

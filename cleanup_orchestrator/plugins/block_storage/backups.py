@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     GIB,
+    Fallback,
+    ForcedDelete,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -159,13 +161,13 @@ BACKUP = ResourceType(
     changed="updated_at",
     remedies=remedies("volume backup"),
     refers_to=base_of,
-    force=force_backup,
+    force=ForcedDelete(force_backup),
     by_hand="as an admin, with a role on the project as long as there is one: openstack volume backup set "
     "--state error {id}, then openstack volume backup delete {id}",
     owner=_BACKUP_PROJECT,
     properties="metadata",
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
+    fallback=Fallback(Token.ADMIN),
     created="created_at",
     parts=(),
     size=("size", GIB),

@@ -10,6 +10,8 @@ from urllib.parse import quote
 from cleanup_orchestrator.plugins.base import (
     GIB,
     REFUSED,
+    Composition,
+    ForcedDelete,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -398,14 +400,16 @@ SNAPSHOT = ResourceType(
     delete=SNAPSHOTS.delete,
     owner=SNAPSHOT_OWNER,
     properties="metadata",
-    part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id")),
+    composition=Composition(
+        part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id"))
+    ),
     prepare=(reset_to_error(SNAPSHOTS),),
     used_by=(Use((f"{SERVICE_TYPE}.volume",), "is refused by a back end that has not copied the data to the volume"),),
     deleting=being_deleted,
     failed=snapshot_delete_failed,
     changed="updated_at",
     remedies={**_OF_SNAPSHOT, Reason.ERROR: _CLONES + _OF_SNAPSHOT[Reason.ERROR]},
-    force=force_delete(SNAPSHOTS),
+    force=ForcedDelete(force_delete(SNAPSHOTS)),
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
     created="created_at",
@@ -436,12 +440,12 @@ VOLUME = ResourceType(
     changed="updated_at",
     remedies=remedies("volume"),
     delete=delete_volume,
-    force=force_volume,
+    force=ForcedDelete(force_volume),
     by_hand="as an admin: openstack volume set --state error --detached {id}, then openstack volume delete "
     "--force {id}",
     owner=VOLUME_OWNER,
     properties="metadata",
-    part_of=(("group", "group_id"), ("consistency_group", "consistencygroup_id")),
+    composition=Composition(part_of=(("group", "group_id"), ("consistency_group", "consistencygroup_id"))),
     keep=(_keep_migration_target,),
     after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
     needed_by=(("compute.server", linked(Rest("compute", "/servers/{id}"))),),

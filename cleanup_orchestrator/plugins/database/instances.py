@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     GIB,
     REFUSED,
+    Composition,
     Needs,
     ProjectDefinition,
     Reason,
@@ -244,7 +245,7 @@ INSTANCE = ResourceType(
     unblock=_unblock_instance,
     explain=_explain_instance,
     describe=describe_status,
-    part_of=(("cluster", "cluster_id"),),
+    composition=Composition(part_of=(("cluster", "cluster_id"),)),
     after=("backup", "cluster"),
     needed_by=(("backup", of_backup), ("cluster", _of_cluster)),
     user_content=_TO_GUEST,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Explain,
+    ForcedDelete,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -343,7 +344,7 @@ ZONE = ResourceType(
         "openstack zone abandon --sudo-project-id {project_id} {id}, which leaves it on its name servers",
     ),
     delete=_delete_zone,
-    force=abandon_zone,
+    force=ForcedDelete(abandon_zone),
     by_hand="as an admin: openstack zone delete --sudo-project-id {project_id} {id}; where its name servers "
     "are gone for good, openstack zone abandon --sudo-project-id {project_id} {id}",
     prepare=(_unshare,),

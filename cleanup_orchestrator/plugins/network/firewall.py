@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     BadAnswer,
+    Composition,
     OneByOne,
     ProjectDefinition,
     Resource,
@@ -132,7 +133,7 @@ FIREWALL = (
         defaults=True,
         used_by=(),
         available=extension("fwaas_v2"),
-        deleted_with=("default_firewall_group",),
+        composition=Composition(deleted_with=("default_firewall_group",)),
         after=("default_firewall_group",),
         project_setting=True,
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    Composition,
     Needs,
     OneByOne,
     Parts,
@@ -218,7 +219,7 @@ NETWORKS = (
     ResourceType(
         name="subnet",
         if_abandoned="Its address range stays in use. A subnet pool cannot give it to others.",
-        part_of=(("network", "network_id"),),
+        composition=Composition(part_of=(("network", "network_id"),)),
         list=list_subnets,
         all_projects=rest_list("subnets"),
         show=Sdk("network", "get_subnet", "{id}"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Composition,
     Needs,
     OneByOne,
     Parts,
@@ -242,7 +243,7 @@ PORTS = (
     ResourceType(
         name="router_port",
         used_by=uses_of_ports(_themselves, "it is used by"),
-        part_of=(("router", "device_id"),),
+        composition=Composition(part_of=(("router", "device_id"),)),
         list=list_router_ports,
         all_projects=all_ports(of_routers=True),
         show=Sdk("network", "get_port", "{id}"),

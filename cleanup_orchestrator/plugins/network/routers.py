@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Blocker,
+    Composition,
     Needs,
     OneByOne,
     Parts,
@@ -274,8 +275,7 @@ ROUTERS = (
         all_projects="it has no owner of its own, and is deleted with its router",
         delete=Sdk("network", "delete_conntrack_helper", "{id}", "{row[router_id]}", ignore_missing=False),
         why_no_show="never deleted by itself: it is deleted with its router",
-        deleted_with=("router",),
-        part_of=(("router", "router_id"),),
+        composition=Composition(deleted_with=("router",), part_of=(("router", "router_id"),)),
         after=("router",),
         available=extension("l3-conntrack-helper"),
         source="/v2.0/routers/R/conntrack_helpers; neutron db/models/conntrack_helper.py, CASCADE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Composition,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -93,7 +94,7 @@ SHARING = (
             ),
         ),
         after=tuple(_SHARED_TYPES),
-        part_of=tuple((name, "object_id") for name in _SHARED_TYPES),
+        composition=Composition(part_of=tuple((name, "object_id") for name in _SHARED_TYPES)),
         note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
         "without the grant a shared network would not look shared, and would lose its protection.",
         source="/v2.0/rbac-policies, never paged; neutron db/rbac_db_mixin.py",

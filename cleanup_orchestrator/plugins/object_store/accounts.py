@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
+    Fallback,
     ProjectDefinition,
     ProjectGone,
     Resource,
@@ -101,8 +102,7 @@ ACCOUNT_METADATA = ResourceType(
     owner=SCOPED,
     why_no_show=FRESH,
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
-    unreadable=cannot_read_token,
+    fallback=Fallback(Token.ADMIN, unreadable=cannot_read_token),
     after=("container",),
     source="HEAD, POST /v1/AUTH_X; swift account/server.py",
     note="TempURL keys give access without a token. So only their names are shown. Quotas are set by a "

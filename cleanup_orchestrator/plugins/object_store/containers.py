@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
+    Fallback,
     Needs,
     ProjectDefinition,
     ProjectGone,
@@ -392,8 +393,7 @@ CONTAINER = ResourceType(
     owner=SCOPED,
     why_no_show=FRESH,
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
-    unreadable=cannot_read_token,
+    fallback=Fallback(Token.ADMIN, unreadable=cannot_read_token),
     size=("bytes", 1),
     after=("block-storage.backup", "database.backup", "image.image"),
     needed_by=(

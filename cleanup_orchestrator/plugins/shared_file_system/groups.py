@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Collection,
+    Composition,
+    ForcedDelete,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -128,7 +130,7 @@ GROUP_SNAPSHOT = simple_type(
     prepare=(reset_to_error(GROUP_SNAPSHOTS),),
     used_by=(),
     remedies=remedies("share group snapshot"),
-    force=force_delete(GROUP_SNAPSHOTS),
+    force=ForcedDelete(force_delete(GROUP_SNAPSHOTS)),
     by_hand="as an admin: manila share-group-snapshot-reset-state --state error {id}, then "
     "openstack share group snapshot delete --force {id}",
     describe=describe_status,
@@ -150,7 +152,7 @@ SHARE_GROUP = simple_type(
         ),
     ),
     remedies=remedies("share group"),
-    force=force_group,
+    force=ForcedDelete(force_group),
     by_hand="as an admin, once it has no shares and no snapshots: openstack share group set --status error {id}, then "
     "openstack share group delete --force {id}",
     explain=explain_group,
@@ -194,7 +196,7 @@ SHARE_SERVER = simple_type(
     changed="updated_at",
     failed=failed_in("Manila", "error"),
     remedies=remedies("share server", "openstack {0} set --status error {{id}}, then openstack {0} delete {{id}}"),
-    deleted_with=("share_network",),
+    composition=Composition(deleted_with=("share_network",)),
     used_by=(),
     after=("share_network",),
     describe=describe_status,

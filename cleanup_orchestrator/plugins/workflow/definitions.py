@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Action,
+    Composition,
     Explain,
+    Fallback,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -95,7 +97,7 @@ WORKFLOW = ResourceType(
     tags="tags",
     after=("cron_trigger", "event_trigger", "execution", "action"),
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
+    fallback=Fallback(Token.ADMIN),
     created="created_at",
     parts=(),
     source="GET, DELETE /v2/workflows, GET /v2/workflows/ID/members; mistral api/controllers/v2/workflow.py, "
@@ -138,7 +140,7 @@ ACTION = ResourceType(
     tags="tags",
     after=("execution",),
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
+    fallback=Fallback(Token.ADMIN),
     created="created_at",
     parts=(),
     source="GET, DELETE /v2/actions; mistral api/controllers/v2/action.py, actions/dynamic_action.py (find_all)",
@@ -208,7 +210,7 @@ def _named(name: str, table: str, *fields: str, **declared: Any) -> ResourceType
         created="created_at",
         parts=(),
         token=Token.PROJECT,
-        token_if_gone=Token.ADMIN,
+        fallback=Fallback(Token.ADMIN),
         **declared,
     )
 
@@ -271,7 +273,7 @@ DYNAMIC_ACTION = ResourceType(
     delete=Rest(TYPE, "/dynamic_actions/{id}", method="DELETE", query=_NAMESPACE),
     protect=(_protect_public,),
     after=("code_source",),
-    part_of=(("code_source", "code_source_id"),),
+    composition=Composition(part_of=(("code_source", "code_source_id"),)),
     created="created_at",
     parts=(),
     source="GET, DELETE /v2/dynamic_actions; mistral api/controllers/v2/dynamic_action.py",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Fallback,
     Parts,
     ProjectDefinition,
     Reason,
@@ -145,7 +146,7 @@ ACTION_EXECUTION = ResourceType(
     describe=_state,
     after=("execution",),
     token=Token.PROJECT,
-    token_if_gone=Token.ADMIN,
+    fallback=Fallback(Token.ADMIN),
     user_content="the expression in an ad-hoc action that makes its result: Mistral evaluates it when an action "
     "execution is cancelled, and functions in it read what the token may read (with an admin's, the executions of all "
     "projects)",

@@ -113,9 +113,9 @@ class Sweep(DeletionRunner):
         type_: ResourceType, session: GuardedSession, connection: Connection, project: ProjectDefinition
     ) -> bool:
         """Whether the service cannot read the project's token; see ``ResourceType.unreadable``."""
-        if type_.unreadable is None or type_.token is not Token.PROJECT or project.gone:
+        if type_.fallback.unreadable is None or type_.token is not Token.PROJECT or project.gone:
             return False
-        return bool(unreadable_names(session)) and type_.unreadable(connection, project)
+        return bool(unreadable_names(session)) and type_.fallback.unreadable(connection, project)
 
     def _list(self, sweep: SweepContext) -> StepResult:
         """List the resources and change nothing."""
@@ -140,7 +140,7 @@ class Sweep(DeletionRunner):
         forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
         if forced and self.step.forcing:
             not_by_force = _NOT_BY_FORCE
-            if sweep.type.force_keeps_contents:
+            if sweep.type.keeps_contents_under_force:
                 # They may be of the contents. Right before the delete, those of the resource itself are read again.
                 not_by_force = not_by_force - uses.OF_OTHERS
             left = self._left(options.most_listed)

@@ -169,10 +169,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     if order.levels:
         tried = arranged(order, tried, items)
     attempt, withheld = _Attempt(first, options, order, accepted, items), None
-    if type_.deleted_with:
+    if type_.composition.deleted_with:
         for item in items.values():
             if item.state is State.NEW:
-                item.leave(Verdict(Reason.IN_USE, f"is deleted with its {' or '.join(type_.deleted_with)}"))
+                item.leave(Verdict(Reason.IN_USE, f"is deleted with its {' or '.join(type_.composition.deleted_with)}"))
     else:
         try:
             attempt.delete_all(tried)
@@ -274,7 +274,7 @@ class _Attempt:
         :raises Stopped: the guard withholds the calls
         :raises WriteRefused: a hook made a write call
         """
-        if not self.context.type.used_by and self.context.type.contains is None:
+        if not self.context.type.used_by and self.context.type.composition.contains is None:
             return chunk
         overruled: uses.Overruled = {}
         used = uses.before_delete(
@@ -282,7 +282,7 @@ class _Attempt:
             [item.resource for item in chunk],
             lambda call, parts: [future.result() for future in begin(call, parts)],
             overruled,
-            contents_stay=self.options.stuck if self.context.type.force_keeps_contents else (),
+            contents_stay=self.options.stuck if self.context.type.keeps_contents_under_force else (),
         )
         for item in chunk:
             if verdict := used.get(item.id):
@@ -428,8 +428,7 @@ def delete_one(
     """
     type_, connection, project = context.type, context.connection, context.project
     called: Action | None = type_.show
-    last = type_.force if forced and type_.force is not None else type_.delete
-    prepare = () if last is type_.force else type_.prepare
+    last, prepare = (type_.force.act, ()) if forced and type_.force is not None else (type_.delete, type_.prepare)
     assert last is not None
     current = resource
     try:

@@ -209,7 +209,7 @@ def _inside(
 
     What an admin has decided about the whole holds for each of these.
     """
-    contains = context.type.contains
+    contains = context.type.composition.contains
     if contains is None:
         return
 

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, RoundPurpos
 from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.results import record
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
-from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
+from cleanup_orchestrator.plugins.base import Composition, ProjectDefinition, ResourceType, Verdict
 from tests.support import sweeps
 from tests.support.examples import examples
 from tests.unit.worker.test_deleting import US, Shelf
@@ -273,7 +273,7 @@ def test_one_that_comes_while_the_sweep_runs_is_unplanned_as_well():
 @given(st.sets(IDS, max_size=12), st.sets(IDS, max_size=12), st.booleans(), st.integers(1, 3))
 def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
     shelf = Shelf(*rows(*there))
-    type_ = shelf.type(deleted_with=("whole",) if drag else ())
+    type_ = shelf.type(composition=Composition(deleted_with=("whole",) if drag else ()))
     result = sweeps.delete(type_, None, US, planned=planned, attempt=attempt)
     assert set(shelf.deletes) <= planned
     assert {i for i, reason in reasons(result).items() if reason is Reason.NOT_PLANNED} == there - planned

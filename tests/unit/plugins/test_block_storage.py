@@ -416,11 +416,11 @@ FORCED = [
 def test_by_force_a_busy_volume_is_reset_and_deleted_and_one_that_something_has_is_not(row, cloud, reason, blocker):
     made = cinder(**cloud)
     if reason is None:
-        TYPES["volume"].force(made, project(), volume(**row))
+        TYPES["volume"].force.act(made, project(), volume(**row))
         assert made.block_storage.writes() == FORCED
         return
     with pytest.raises(Refused) as caught:
-        TYPES["volume"].force(made, project(), volume(**row))
+        TYPES["volume"].force.act(made, project(), volume(**row))
     assert (caught.value.verdict.reason, caught.value.verdict.blocked_by[0]["type"]) == (reason, blocker)
     assert made.block_storage.writes() == []
 
@@ -434,7 +434,7 @@ def test_by_force_a_volume_with_snapshots_stays_and_they_are_named(owner, reason
         return REFUSED if "os-force_delete" in (body or {}) else ordinary(method, path, query, body)
 
     with pytest.raises(Refused) as caught:
-        TYPES["volume"].force(connection(block_storage=refusing), project(), volume(status="deleting"))
+        TYPES["volume"].force.act(connection(block_storage=refusing), project(), volume(status="deleting"))
     assert caught.value.verdict.reason is reason
     assert [b["id"] for b in caught.value.verdict.blocked_by] == ["s"]
 
@@ -442,7 +442,7 @@ def test_by_force_a_volume_with_snapshots_stays_and_they_are_named(owner, reason
 @pytest.mark.parametrize(("name", "path"), [("snapshot", "/snapshots/r/action"), ("backup", "/backups/r/action")])
 def test_by_force_a_busy_snapshot_or_backup_is_reset_and_deleted(name, path):
     made = cinder()
-    TYPES[name].force(made, project(), Resource("r", "", "p", {"id": "r", "status": "deleting"}))
+    TYPES[name].force.act(made, project(), Resource("r", "", "p", {"id": "r", "status": "deleting"}))
     assert made.block_storage.writes() == [
         ("POST", path, {"os-reset_status": {"status": "error"}}),
         ("POST", path, {"os-force_delete": {}}),
@@ -459,7 +459,7 @@ def test_a_backup_whose_driver_has_no_forced_delete_is_reset_and_deleted():
         return ordinary(method, path, query, body)
 
     made = connection(block_storage=answer)
-    TYPES["backup"].force(made, project(), Resource("b", "", "p", {"id": "b", "status": "deleting"}))
+    TYPES["backup"].force.act(made, project(), Resource("b", "", "p", {"id": "b", "status": "deleting"}))
     assert [(method, path) for method, path, _ in made.block_storage.writes()] == [
         ("POST", "/backups/b/action"),
         ("POST", "/backups/b/action"),
@@ -471,10 +471,10 @@ def test_by_force_neither_the_base_of_other_backups_goes_nor_the_snapshot_of_a_g
     base = Resource("r", "", "p", {"id": "r", "status": "deleting", "has_dependent_backups": True})
     made = cinder(backups=[{"id": "child", "os-backup-project-attr:project_id": "p"}])
     with pytest.raises(Refused, match="base of"):
-        TYPES["backup"].force(made, project(), base)
+        TYPES["backup"].force.act(made, project(), base)
     member = Resource("r", "", "p", {"id": "r", "status": "deleting", "group_snapshot_id": "g"})
     with pytest.raises(Refused, match="is deleted with"):
-        TYPES["snapshot"].force(made, project(), member)
+        TYPES["snapshot"].force.act(made, project(), member)
     assert made.block_storage.writes() == []
 
 

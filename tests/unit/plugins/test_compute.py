@@ -277,7 +277,7 @@ def test_flavor_access_is_not_listed_when_the_option_is_off():
 def test_by_force_a_server_is_reset_and_deleted_in_every_state():
     listed = server(**{TASK: "deleting"}, updated=JUST_NOW)
     cloud = nova(None)
-    TYPES["server"].force(cloud, project(), listed)
+    TYPES["server"].force.act(cloud, project(), listed)
     assert cloud.compute.writes() == [RESET, FORCE]
 
 

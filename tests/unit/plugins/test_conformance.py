@@ -9,6 +9,8 @@ from cleanup_orchestrator.plugins import conformance, registry
 from cleanup_orchestrator.plugins.base import (
     CONTRACT_VERSION,
     SCOPED,
+    Composition,
+    ForcedDelete,
     Parts,
     ProjectDefinition,
     ResourceType,
@@ -110,7 +112,7 @@ def test_a_good_type_has_no_problem():
         ({"after": ("no-such-service.thing",)}, "which no plugin declares"),
         ({"after": ("port",)}, "cycle"),
         ({"needed_by": (("image.image", refused_in_use),)}, "is needed by image.image, which it does not wait for"),
-        ({"deleted_with": ("nothing",)}, "is deleted with network.nothing"),
+        ({"composition": Composition(deleted_with=("nothing",))}, "is deleted with network.nothing"),
         ({"refers_to": lambda _: ()}, "refers_to: a hook has a name"),
         ({"refers_to": str, "delete": None}, "its order ('refers_to') would never be used"),
         ({"created": "created at"}, "'created' is 'created at', which is no name of an attribute"),
@@ -220,13 +222,18 @@ def may_force(_connection, _project):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"force": Sdk("network", "delete_port", "{id}", ignore_missing=False)}, ""),
-        ({"force": force_it, "may_force": may_force}, ""),
-        ({"force": Sdk("network", "burn_port", "{id}")}, "force: openstacksdk's network has no call burn_port"),
-        ({"force": Rest("network", "/v2.0/burn", method="POST")}, "does not address a resource by its id"),
-        ({"force": force_it, "delete": None}, "would never be used"),
-        ({"force": force_it, "project_setting": True}, "would never be used"),
-        ({"may_force": may_force}, "has none"),
+        ({"force": ForcedDelete(Sdk("network", "delete_port", "{id}", ignore_missing=False))}, ""),
+        ({"force": ForcedDelete(force_it, allowed=may_force)}, ""),
+        (
+            {"force": ForcedDelete(Sdk("network", "burn_port", "{id}"))},
+            "force: openstacksdk's network has no call burn_port",
+        ),
+        (
+            {"force": ForcedDelete(Rest("network", "/v2.0/burn", method="POST"))},
+            "does not address a resource by its id",
+        ),
+        ({"force": ForcedDelete(force_it), "delete": None}, "would never be used"),
+        ({"force": ForcedDelete(force_it), "project_setting": True}, "would never be used"),
     ],
 )
 def test_a_force_that_could_not_work_is_noticed(change, problem):

@@ -60,8 +60,8 @@ def test_swift_is_asked_with_the_projects_token(status, unreadable):
 
 def test_only_what_a_reseller_admin_can_reach_says_so():
     """Each of these types names the account in its URL; the account itself is always reached by its id."""
-    assert {name for name, type_ in TYPES.items() if type_.unreadable} == {"container", "account_metadata"}
-    assert all(type_.token is Token.PROJECT for type_ in TYPES.values() if type_.unreadable)
+    assert {name for name, type_ in TYPES.items() if type_.fallback.unreadable} == {"container", "account_metadata"}
+    assert all(type_.token is Token.PROJECT for type_ in TYPES.values() if type_.fallback.unreadable)
 
 
 def test_the_account_is_reached_by_the_projects_id():

@@ -4,7 +4,16 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Rest
+from cleanup_orchestrator.plugins.base import (
+    Composition,
+    Fallback,
+    ForcedDelete,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Token,
+)
 
 
 def of_version_1(kind, **names):
@@ -30,6 +39,39 @@ def test_a_type_may_be_declared_with_the_names_of_version_1():
         assert type_.fresh == "a list shows it"
     with pytest.warns(DeprecationWarning, match="acts_on is user_content"):
         assert dataclasses.replace(type_, acts_on="") == dataclasses.replace(type_, user_content="")
+
+
+def test_groups_of_fields_may_be_declared_with_the_names_of_version_1():
+    required = {"name": "stack", "list": Rest("orchestration", "/stacks", key="stacks"), "delete": None}
+    abandon = Rest("orchestration", "/stacks/{id}/abandon", method="DELETE")
+    old = {"force": abandon, "may_force": print, "force_keeps_contents": True, "deleted_with": ("cluster",)}
+    old |= {"part_of": (("cluster", "stack_id"),), "contains": zip, "token_if_gone": Token.ADMIN, "unreadable": all}
+    type_, warned = of_version_1(ResourceType, **required, **old)
+    new = {
+        "force": ForcedDelete(abandon, print, keeps_contents=True),
+        "composition": Composition(("cluster",), (("cluster", "stack_id"),), zip),
+        "fallback": Fallback(Token.ADMIN, all),
+    }
+    assert type_ == ResourceType(**required, **new)
+    assert [sentence.split()[0] for sentence in warned] == sorted(f"ResourceType.{name}" for name in old)
+    for name, value in old.items():
+        if name != "force":  # the group has this name
+            with pytest.warns(DeprecationWarning, match=name):
+                assert getattr(type_, name) == value
+    with pytest.warns(DeprecationWarning, match="contains is composition.contains"):
+        changed = dataclasses.replace(type_, contains=map)
+    assert changed.composition == Composition(("cluster",), (("cluster", "stack_id"),), map)
+    with pytest.warns(DeprecationWarning, match="force is force.act"):
+        assert dataclasses.replace(ResourceType(**required), force=abandon).force == ForcedDelete(abandon)
+
+
+def test_an_old_name_without_a_value_makes_no_group():
+    required = {"name": "stack", "list": Rest("orchestration", "/stacks", key="stacks"), "delete": None}
+    type_, warned = of_version_1(ResourceType, **required, force=None, may_force=None, force_keeps_contents=False)
+    assert type_ == ResourceType(**required)
+    assert len(warned) == 2
+    with pytest.warns(DeprecationWarning, match="may_force is force.allowed"):
+        assert type_.may_force is None
 
 
 def test_a_project_may_be_asked_with_the_names_of_version_1():

@@ -436,9 +436,9 @@ def test_any_other_answer_is_none(status, body):
 def test_by_force_a_stack_is_abandoned_by_its_id(name):
     api = cloud(orchestration={"DELETE /stacks/web/s1/abandon": (200, {"id": "s1"})})
     type_ = next(t for t in heat.SERVICE.types if t.name == name)
-    type_.force.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
+    type_.force.act.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
     assert api.orchestration.asked == ["DELETE /stacks/web/s1/abandon"]
-    assert type_.may_force is heat.stacks.refuse_without_abandon
+    assert type_.force.allowed is heat.stacks.refuse_without_abandon
     assert "openstack stack abandon s1" in type_.remedy("s1", US)
 
 

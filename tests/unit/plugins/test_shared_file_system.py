@@ -87,7 +87,7 @@ def test_by_force_no_share_group_is_deleted_that_has_shares_or_snapshots(shares,
     manila = Manila()
     [group] = (type_ for type_ in shared_file_system.SERVICE.types if type_.name == "share_group")
     try:
-        group.force(canned(shared_file_system=manila), NAMED, thing("g", status="deleting"))
+        group.force.act(canned(shared_file_system=manila), NAMED, thing("g", status="deleting"))
         refused = None
     except Refused as error:
         refused = error.verdict.blocked_by[0]["type"]

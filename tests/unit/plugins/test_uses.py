@@ -17,7 +17,7 @@ from cleanup_orchestrator.plugins import (
     orchestration,
     registry,
 )
-from cleanup_orchestrator.plugins.base import Resource, ResourceType, Rest, Service, Use, Verdict
+from cleanup_orchestrator.plugins.base import Composition, Resource, ResourceType, Rest, Service, Use, Verdict
 from cleanup_orchestrator.plugins.orchestration.contents import contents_of
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.context import OtherType, SweepContext
@@ -434,7 +434,10 @@ def whole(**declared):
     cloud = connection(network=answers(rows))
     other = ResourceType("thing", list=lambda *_: [], delete=None, show=Rest("network", "/things/{id}"), **inside)
     type_ = ResourceType(
-        "stack", list=lambda *_: [], delete=None, contains=lambda *_: [(f"network.{n}", i) for n, i in ASKED]
+        "stack",
+        list=lambda *_: [],
+        delete=None,
+        composition=Composition(contains=lambda *_: [(f"network.{n}", i) for n, i in ASKED]),
     )
     known = {"network.thing": OtherType("network.thing", other, cloud, PROJECT)}
     return SweepContext(type_, cloud, PROJECT, name="orchestration.stack", find_type=known.get)
@@ -472,7 +475,9 @@ def test_a_use_that_takes_many_calls_is_left_out_of_plans_alone(name):
     many = (Use(("x.y",), "harms", found(Reason.FOREIGN), planned=False),)
     context = whole(used_by=many)
     if name == "itself":
-        context = dataclasses.replace(context, type=dataclasses.replace(context.type, used_by=many, contains=None))
+        context = dataclasses.replace(
+            context, type=dataclasses.replace(context.type, used_by=many, composition=Composition(contains=None))
+        )
     assert uses.foreseen(context, [STACK]) == {}
     assert uses.before_delete(context, [STACK])["st"].reason is Reason.FOREIGN
 
@@ -542,7 +547,9 @@ def error(*_):
 def test_a_whole_stays_if_what_it_contains_cannot_be_read(fails):
     context = whole(used_by=(Use(("x.y",), "harms", error if fails == "use" else found(Reason.FOREIGN)),))
     if fails == "contents":
-        context = dataclasses.replace(context, type=dataclasses.replace(context.type, contains=error))
+        context = dataclasses.replace(
+            context, type=dataclasses.replace(context.type, composition=Composition(contains=error))
+        )
     assert "could not be read" in uses.before_delete(context, [STACK])["st"].message
     with pytest.raises(UnreadUse):
         uses.foreseen(context, [STACK])
@@ -550,18 +557,18 @@ def test_a_whole_stays_if_what_it_contains_cannot_be_read(fails):
 
 def test_stacks_and_clusters_contain_what_heat_makes():
     for name in ("stack", "failed_stack", "nested_stack"):
-        assert type_of(orchestration, name).contains is contents_of
+        assert type_of(orchestration, name).composition.contains is contents_of
 
 
 @pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
 def test_force_abandons_a_stack_and_so_keeps_what_it_contains(name):
     type_ = type_of(orchestration, name)
-    assert type_.force_keeps_contents
-    assert type_.force.path.endswith("/abandon")
+    assert type_.keeps_contents_under_force
+    assert type_.force.act.path.endswith("/abandon")
 
 
 def test_no_other_force_is_said_to_keep_what_a_resource_contains():
-    said = {t.name for s in INSTALLED.services.values() for t in s.types if t.force_keeps_contents}
+    said = {t.name for s in INSTALLED.services.values() for t in s.types if t.keeps_contents_under_force}
     assert said <= {"stack", "failed_stack", "nested_stack"}
 
 

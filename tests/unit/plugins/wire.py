@@ -255,7 +255,7 @@ def phases_of(type_: ResourceType) -> tuple[str, ...]:
         "stop": type_.halt is not None,
         "start": type_.halt is not None,
         "delete": type_.delete is not None,
-        "may_force": type_.may_force is not None,
+        "may_force": type_.force is not None and type_.force.allowed is not None,
         "force": type_.force is not None,
     }
     return tuple(phase for phase in PHASES if has.get(phase, True))
@@ -312,7 +312,7 @@ class Drive:
         def token() -> None:
             tokens = [str(type_.token)]
             tokens += [f"delete and force: {deleting}"] if deleting is not type_.token else []
-            tokens += [f"once the project is gone: {type_.token_if_gone}"] if type_.token_if_gone else []
+            tokens += [f"once the project is gone: {type_.fallback.if_gone}"] if type_.fallback.if_gone else []
             said.append("; ".join(tokens))
 
         def available() -> None:
@@ -350,12 +350,12 @@ class Drive:
             act(type_.delete, janitors, project, resources[0])
 
         def may_force() -> None:
-            assert type_.may_force is not None
-            type_.may_force(cloud, project)
+            assert type_.force is not None and type_.force.allowed is not None
+            type_.force.allowed(cloud, project)
 
         def force() -> None:
             assert type_.force is not None
-            act(type_.force, janitors, project, resources[0])
+            act(type_.force.act, janitors, project, resources[0])
 
         calls: dict[str, Callable[[], object]] = {
             "token": token,

@@ -357,7 +357,7 @@ def test_the_declaration_of_each_type():
     assert made.service_type == "vendor"
     assert made.after == CONTROLLERS
     assert types["part"].after == ("widget", "network.port")
-    assert types["part"].part_of == (("widget", "part_of.widget"),)
+    assert types["part"].composition.part_of == (("widget", "part_of.widget"),)
     assert types["record"].delete is None
     assert types["hook"].user_content == "its address"
     assert types["quota"].project_setting

@@ -59,7 +59,7 @@ def test_a_page_says_all_that_a_type_declares(name, type_):
     assert (":Token: the janitor's, scoped into the project." in text) is (type_.token is Token.MEMBER)
     assert ("Kept, and not counted as left:" in text) is bool(type_.keep)
     assert (":Deleted last:" in text) is type_.project_setting
-    deletable = type_.delete is not None and not type_.deleted_with and not type_.project_setting
+    deletable = type_.delete is not None and not type_.composition.deleted_with and not type_.project_setting
     assert (":Age: " in text) is deletable
     assert all(f"{parts.name} (" in text for parts in type_.parts or () if deletable)
     if type_.protect:

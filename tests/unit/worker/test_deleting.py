@@ -12,7 +12,14 @@ from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, ResourceType, Verdict
+from cleanup_orchestrator.plugins.base import (
+    Composition,
+    ForcedDelete,
+    ProjectDefinition,
+    Refused,
+    ResourceType,
+    Verdict,
+)
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
@@ -208,7 +215,7 @@ def test_one_that_becomes_a_kept_one_was_not_deleted():
 
 def test_a_resource_that_is_deleted_with_another_gets_no_delete_call():
     shelf = Shelf(row("1"))
-    result = run(shelf.type(deleted_with=("parent",)))
+    result = run(shelf.type(composition=Composition(deleted_with=("parent",))))
     assert shelf.deletes == []
     assert result.outcome is Outcome.LEFTOVERS
 
@@ -415,7 +422,7 @@ def test_a_poll_is_no_result_of_a_step_with_another_leftover():
 
 def test_force_is_used_on_what_its_service_is_deleting_without_end():
     shelf, forced = Listed(row("a", status="deleting")), []
-    type_ = shelf.type(deleting=_going, force=lambda _c, _p, resource: forced.append(resource.id))
+    type_ = shelf.type(deleting=_going, force=ForcedDelete(lambda _c, _p, resource: forced.append(resource.id)))
     sweeps.delete(type_, None, US, stuck=("a",))
     assert forced == ["a"]
 
@@ -423,7 +430,7 @@ def test_force_is_used_on_what_its_service_is_deleting_without_end():
 @pytest.mark.parametrize("id_", ["a\0", "a" * 600])
 def test_force_is_used_on_what_is_stored_under_another_id(id_):
     shelf, forced = Listed(row(id_)), []
-    type_ = shelf.type(force=lambda _c, _p, resource: forced.append(resource.id))
+    type_ = shelf.type(force=ForcedDelete(lambda _c, _p, resource: forced.append(resource.id)))
     sweeps.delete(type_, None, US, stuck=(storable.resource_id(id_),))
     assert forced == [id_]
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.plugins.base import ROW, ResourceType, Service
+from cleanup_orchestrator.plugins.base import ROW, Composition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
 from cleanup_orchestrator.worker.sweep import exclusions
 from cleanup_orchestrator.worker.sweep.context import RelatedType
@@ -196,8 +196,8 @@ def thing(name, **values):
 
 
 def test_the_registry_knows_both_directions():
-    subnet = thing("subnet", part_of=(("network", "network_id"),))
-    volume = thing("volume", deleted_with=("compute.server",))
+    subnet = thing("subnet", composition=Composition(part_of=(("network", "network_id"),)))
+    volume = thing("volume", composition=Composition(deleted_with=("compute.server",)))
     network, compute = Service("network", (thing("network"), subnet)), Service("compute", (thing("server"),))
     found = Registry([network, compute, Service("block-storage", (volume,))])
     names = lambda service, type_: [  # noqa: E731
@@ -210,7 +210,7 @@ def test_the_registry_knows_both_directions():
 
 def test_a_part_of_an_undeclared_type_is_refused():
     with pytest.raises(InvalidPlugin, match=r"network\.subnet is part of network\.net"):
-        Registry([Service("network", (thing("subnet", part_of=(("net", "network_id"),)),))])
+        Registry([Service("network", (thing("subnet", composition=Composition(part_of=(("net", "network_id"),))),))])
 
 
 @pytest.mark.parametrize(

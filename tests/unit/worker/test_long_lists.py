@@ -8,6 +8,7 @@ import pytest
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.plugins.base import Composition
 from cleanup_orchestrator.worker.sweep import calls
 from cleanup_orchestrator.worker.sweep import listing as sweep_listing
 from cleanup_orchestrator.worker.sweep.context import RelatedType
@@ -71,7 +72,7 @@ def test_beyond_what_was_read_nothing_counts_as_gone():
     shelf.refuse = refused
     result = run(shelf.type(list=listing), most_listed=MOST)
     assert (result.deleted, result.more) == ((), True)
-    dragged = run(shelf.type(list=listing, deleted_with=("whole",)), most_listed=MOST)
+    dragged = run(shelf.type(list=listing, composition=Composition(deleted_with=("whole",))), most_listed=MOST)
     assert (dragged.deleted, dragged.more) == ((), True)
 
 

@@ -7,7 +7,7 @@ import pytest
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Stopped
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Verdict
+from cleanup_orchestrator.plugins.base import ForcedDelete, ProjectDefinition, Refused, Verdict
 from tests.support import sweeps
 from tests.unit.worker.test_deleting import HttpError, Shelf, row, run
 
@@ -74,7 +74,7 @@ class Stubborn(Shelf):
         self.rows.pop(resource.id, None)
 
     def type(self, **values):
-        return super().type(force=self.force, prepare=(self.prepare,), **values)
+        return super().type(force=ForcedDelete(self.force), prepare=(self.prepare,), **values)
 
 
 def test_force_is_used_on_what_was_left_and_on_nothing_else():
@@ -148,7 +148,7 @@ def test_what_acts_on_what_users_wrote_is_deleted_with_the_janitors_token_alone(
 
 def test_force_is_used_with_the_janitors_token_too():
     shelf, forced = Shelf(row("1")), []
-    type_ = shelf.type(user_content="a template", force=lambda connection, *_: forced.append(connection))
+    type_ = shelf.type(user_content="a template", force=ForcedDelete(lambda connection, *_: forced.append(connection)))
     run(type_, janitor=lambda: "janitor", stuck={"1"})
     assert (forced, shelf.deletes) == (["janitor"], [])
 

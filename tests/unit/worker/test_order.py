@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
+from cleanup_orchestrator.plugins.base import ForcedDelete, ProjectDefinition, Resource, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.item import History
@@ -164,7 +164,7 @@ def test_force_does_not_wait_for_what_is_being_deleted():
     strict = Strict(a=[], b=["a"])
     strict.rows["b"]["status"] = "deleting"
     forced = []
-    type_ = strict.type(deleting=going, force=lambda _c, _p, resource: forced.append(resource.id))
+    type_ = strict.type(deleting=going, force=ForcedDelete(lambda _c, _p, resource: forced.append(resource.id)))
     sweeps.delete(type_, None, US, stuck={"a"})
     assert forced == ["a"]
 
@@ -215,7 +215,7 @@ def test_force_does_not_wait_for_what_this_sweep_is_deleting():
     strict, forced = Strict(a=["b"], b=[], c=["d"], d=[]), []
     strict.asynchronous = True
     force = lambda _connection, _project, resource: forced.append(resource.id)  # noqa: E731
-    type_ = strict.type(deleting=going, force=force)
+    type_ = strict.type(deleting=going, force=ForcedDelete(force))
     result = sweeps.delete(type_, None, US, name=NAME, parallel=1, stuck={"b"})
     assert (strict.deletes, forced) == (["a", "c"], ["b"])
     assert [one.id for one in result.leftovers if one.blocked_by] == ["d"]

@@ -9,7 +9,7 @@ from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Leftover, Outcome, StepResult, StepState
-from cleanup_orchestrator.plugins.base import ResourceType
+from cleanup_orchestrator.plugins.base import ForcedDelete, ResourceType
 from cleanup_orchestrator.worker.steps import RUNNERS
 from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
 from cleanup_orchestrator.worker.steps.sweep import Sweep
@@ -30,7 +30,9 @@ class Ports:
 
     def find(self, _service, _type):
         listing = lambda *_: list(self.rows)  # noqa: E731
-        return ResourceType("port", listing, self.delete, why_no_show="the test", force=self.force, source="the test")
+        return ResourceType(
+            "port", listing, self.delete, why_no_show="the test", force=ForcedDelete(self.force), source="the test"
+        )
 
     def delete(self, _connection, _project, resource):
         self.deleted.append(resource.id)

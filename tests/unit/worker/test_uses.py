@@ -12,7 +12,16 @@ from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import Stopped
-from cleanup_orchestrator.plugins.base import OneByOne, ProjectDefinition, Refused, ResourceType, Use, Verdict
+from cleanup_orchestrator.plugins.base import (
+    Composition,
+    ForcedDelete,
+    OneByOne,
+    ProjectDefinition,
+    Refused,
+    ResourceType,
+    Use,
+    Verdict,
+)
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.sweep.context import OtherType
 from tests.support import sweeps
@@ -54,7 +63,7 @@ class Service:
             delete=self.delete,
             show=lambda _c, _p, resource: resource.data,
             prepare=(self.act("prepare"),),
-            force=self.act("force"),
+            force=ForcedDelete(self.act("force")),
             used_by=(Use(("other.gadget",), "breaks it", find),),
             refers_to=(lambda resource: resource.data["to"]) if "to" in more else None,
         )  # fmt: skip
@@ -105,7 +114,9 @@ def test_force_that_keeps_what_a_whole_contains_needs_no_look_at_it(keeps, used)
     connected = types.SimpleNamespace(config=types.SimpleNamespace(get_session_endpoint=lambda _: "http://there"))
     other = OtherType("network.part", part, connected, US)
     whole = dataclasses.replace(
-        service.type(service.find), contains=lambda *_: [("network.part", "x")], force_keeps_contents=keeps
+        service.type(service.find),
+        composition=Composition(contains=lambda *_: [("network.part", "x")]),
+        force=ForcedDelete(service.act("force"), keeps_contents=keeps),
     )
     result = sweeps.delete(whole, None, US, stuck={"b"}, find_type={"network.part": other}.get)
     forced = keeps and not used
@@ -283,7 +294,9 @@ def test_a_whole_is_left_for_the_use_by_others_behind_that_by_the_project_itself
     )
     connected = types.SimpleNamespace(config=types.SimpleNamespace(get_session_endpoint=lambda _: "http://there"))
     service = Service("stack")
-    whole = dataclasses.replace(service.type(None), used_by=(), contains=lambda *_: [("network.part", "a")])
+    whole = dataclasses.replace(
+        service.type(None), used_by=(), composition=Composition(contains=lambda *_: [("network.part", "a")])
+    )
     find_type = {"network.part": OtherType("network.part", part, connected, US)}.get
     assert left(sweeps.delete(whole, None, US, find_type=find_type)) == {"stack": Reason.FOREIGN}
     assert service.changed == []
