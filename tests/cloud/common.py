@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult, Token
-from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
+from cleanup_orchestrator.plugins.base import Collection, ResourceType, Rest, Service
 from tests.cloud.fillings.base import Filled
 
 SECONDS = 600.0  # a service deletes a resource in seconds, on a busy machine in minutes
@@ -106,8 +107,8 @@ class Case:
     rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
     database: str = ""
     found: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    kept: Collection[str] = ()
-    unlisted: Collection[str] = ()
+    kept: abc.Collection[str] = ()
+    unlisted: abc.Collection[str] = ()
     kinds: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     options: Mapping[str, object] = dataclasses.field(default_factory=dict)
     ignored: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -117,13 +118,13 @@ class Case:
     beside: Callable[[Any, Filled | None], object] = lambda sweeper, filled: None
     prepare: Callable[[Any, Filled, Filled | None], object] = lambda sweeper, filled, neighbour: None
     neighbours: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    refused: Collection[str] | None = None
+    refused: abc.Collection[str] | None = None
     believed: tuple[ResourceType, ...] = ()
     system: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    views: Collection[str] = ()
+    views: abc.Collection[str] = ()
     limit: int = 1
     pages: tuple[tuple[object, str, object], ...] = ()
-    at_once: Collection[str] | None = None
+    at_once: abc.Collection[str] | None = None
     in_order: bool = False
     settles: float = 0
 
@@ -196,15 +197,25 @@ class Case:
         return [self.types[name] for name in (names if self.refused is None else self.refused)]
 
 
+def short_collections(rows: int) -> tuple[object, str, object]:
+    """Return what makes the lists of all collections short, for ``Case.pages``: those that are made from now on."""
+    where = Collection.where
+    return Collection, "where", lambda self, **query: dataclasses.replace(where(self, **query), limit=rows)
+
+
 def in_short_pages(case: Case, monkeypatch: pytest.MonkeyPatch, types: Iterable[ResourceType]) -> list[ResourceType]:
     """Return types with lists in pages of a few rows."""
-    short = {id(getattr(where, name)): value for where, name, value in case.pages}
+    short: list[tuple[object, object]] = []
+    for where, name, value in case.pages:
+        whole = getattr(where, name)
+        lists = [(whole.own, value.own), (whole.all, value.all)] if isinstance(whole, Collection) else [(whole, value)]
+        short += lists
     for where, name, value in case.pages:
         monkeypatch.setattr(where, name, value)
 
     def list_of(type_: ResourceType) -> Any:
-        if id(type_.list) in short:
-            return short[id(type_.list)]
+        if found := [value for whole, value in short if type_.list == whole]:
+            return found[0]
         limited = case.limit and isinstance(type_.list, Rest)
         return dataclasses.replace(type_.list, limit=case.limit) if limited else type_.list
 

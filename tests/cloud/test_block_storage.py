@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import block_storage as plugin
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.block_storage import SERVICE
+from tests.cloud.common import short_collections
 from tests.cloud.filler import make_project
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.block_storage import await_status, cinder, make_volume, once, settings
@@ -87,7 +88,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(target, full_sweep
 
 def test_every_page_is_read(target, full_sweeper, monkeypatch):
     whole = full_sweeper.inventory(SERVICE, target)
-    monkeypatch.setattr(plugin.common, "PAGE", 2)
+    monkeypatch.setattr(*short_collections(2))
     monkeypatch.setattr(plugin.settings, "PAGE", 2)
     paged = full_sweeper.inventory(SERVICE, target)
     assert paged["volume"] == whole["volume"] and paged["volume"].found == len(target.ids["volume"]) > 8

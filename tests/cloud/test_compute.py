@@ -95,8 +95,8 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
     target, _ = projects
     whole = full_sweeper.inventory(SERVICE, target)
-    small = {**plugin.servers._SERVERS.query, "limit": "2"}
-    monkeypatch.setattr(plugin.servers, "_SERVERS", dataclasses.replace(plugin.servers._SERVERS, query=small))
+    small = dataclasses.replace(plugin.servers._SERVERS, query={"limit": "2"})
+    monkeypatch.setattr(plugin.servers, "_SERVERS", small)
     monkeypatch.setattr(plugin.groups, "PAGE", 2)
     monkeypatch.setattr(plugin.groups, "OVERLAP", 1)
     paged = full_sweeper.inventory(SERVICE, target)

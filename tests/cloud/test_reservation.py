@@ -32,7 +32,7 @@ CASE = Case(
     found={"lease": 2},
     ignored={"lease": 2},
     unchanged=("neutron",),
-    believed=(dataclasses.replace(LEASE, list=_LEASES),),
+    believed=(dataclasses.replace(LEASE, list=_LEASES.all),),
     system={"lease": Reason.ERROR},
     views=("lease",),
 )
@@ -65,7 +65,7 @@ def role_of(admin, filled, method):
 def test_another_version_of_the_api_is_no_empty_list(projects, further_sweeper):
     """The discovery finds the newest version, which is deprecated and lists in another form."""
     target, _ = projects
-    newest = dataclasses.replace(LEASE, list=dataclasses.replace(_LEASES, from_root=False))
+    newest = dataclasses.replace(LEASE, list=dataclasses.replace(_LEASES.all, from_root=False))
     assert CASE.found_by(further_sweeper, target, newest).outcome is Outcome.UNKNOWN
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.plugins import shared_file_system as plugin
 from cleanup_orchestrator.plugins.shared_file_system import SERVICE
 from tests.cloud.common import (  # noqa: F401
     Case,
     left,
     named,
+    short_collections,
     sweep_until,
     test_a_caller_without_the_admin_role_never_sees_an_empty_project,
     test_an_inventory_finds_everything_and_changes_nothing,
@@ -60,7 +60,7 @@ CASE = Case(
     mine=alive,
     refused=("share", "snapshot", "security_service", "share_group"),
     limit=0,
-    pages=((plugin.common, "PAGE", 2),),
+    pages=(short_collections(2),),
 )
 
 
