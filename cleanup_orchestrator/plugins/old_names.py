@@ -47,17 +47,22 @@ def renamed(groups: Mapping[str, type] = _NO_GROUPS, /, **names: str) -> Callabl
         class_.__init__ = init  # type: ignore[misc]
         for old, new in names.items():
             if old not in groups:
-                setattr(class_, old, property(functools.partial(_read, class_=class_, old=old, new=new)))
+                setattr(class_, old, _reader(class_, old, new))
         return class_
 
     return decorate
 
 
-def _read(one: Any, class_: type, old: str, new: str) -> Any:
-    _warn(class_, old, new)
-    for name in new.split("."):
-        one = getattr(one, name, None)
-    return one
+def _reader(class_: type, old: str, new: str) -> property:
+    """Return the attribute with an old name. The attribute has no docstring, so that no manual lists the name."""
+
+    def read(one: Any) -> Any:
+        _warn(class_, old, new)
+        for name in new.split("."):
+            one = getattr(one, name, None)
+        return one
+
+    return property(read)
 
 
 def _warn(class_: type, old: str, new: str) -> None:
