@@ -258,7 +258,7 @@ class _TypeCheck:
 
     def _show(self, listed: _Listed) -> _Said:
         if self.type.show is None:
-            return Answer.NOT_CHECKED, f"it is not read again: {self.type.why_no_show or 'it is not deleted'}"
+            return Verdict.NOT_CHECKED, f"it is not read again: {self.type.why_no_show or 'it is not deleted'}"
         if not listed.own:
             return Verdict.NOT_CHECKED, "the project has none: create one"
         some = list(itertools.islice(listed.own.values(), MAX_SHOWN))
@@ -279,9 +279,9 @@ class _TypeCheck:
     def _dry_delete(self, listed: _Listed) -> _Said:
         type_ = self.type
         if type_.delete is None or type_.composition.deleted_with:
-            return Answer.NOT_CHECKED, "it has no delete of its own"
+            return Verdict.NOT_CHECKED, "it has no delete of its own"
         if type_.user_content:
-            return Answer.NOT_CHECKED, "its delete is made with the janitor's token, which this check does not have"
+            return Verdict.NOT_CHECKED, "its delete is made with the janitor's token, which this check does not have"
         resource, kept = self._deletable(listed)
         if resource is None:
             return Verdict.NOT_CHECKED, kept or "the project has none: create one"
