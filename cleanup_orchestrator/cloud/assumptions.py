@@ -136,11 +136,11 @@ class _Network:
 
     def sent(self) -> bytes:
         """Return what was sent since the last call."""
-        found = b""
+        data = b""
         while self._wires:
             with self._wires.pop(0) as wire, contextlib.suppress(OSError):
-                found += wire.recv(65536)
-        return found
+                data += wire.recv(65536)
+        return data
 
 
 @functools.cache

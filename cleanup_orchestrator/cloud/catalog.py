@@ -145,29 +145,29 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
         service = by_id[endpoint["service_id"]]
         there = of_type.setdefault((endpoint.get("region_id") or "", service["type"]), {})
         there.setdefault(service["id"], []).append(endpoint)
-    found: dict[tuple[str, str], Entry] = {}
+    entries: dict[tuple[str, str], Entry] = {}
     for (region, raw), there in of_type.items():
         called = {id_: _called(identity, each) for id_, each in there.items()}
         off = {id_: not is_on(by_id[id_]) or not any(is_on(each) for each in called[id_]) for id_ in there}
         ids = sorted(there, key=lambda id_: (off[id_], order[id_]))
         type_ = official(raw)
         url = _first_url(called[ids[0]])
-        found.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_, url=url))
+        entries.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_, url=url))
         further = _further(called[ids[0]])
         known = _urls(each for each in there[ids[0]] if each not in further)
         for endpoint in further:
             if not (urls := _urls([endpoint])) <= known:
                 label = _label_by_id(type_, endpoint["id"])
-                found[region, label] = Entry(region, label, by_id[ids[0]].get("name") or type_, type_, urls.pop())
+                entries[region, label] = Entry(region, label, by_id[ids[0]].get("name") or type_, type_, urls.pop())
         known |= _urls(further)
         for id_ in ids[1:]:
             urls = _urls(called[id_] or there[id_])
             if not urls <= known:
                 label = _label(type_, by_id[id_], [by_id[other] for other in ids if other != id_])
                 entry = Entry(region, label, by_id[id_].get("name") or id_, type_, _first_url(called[id_]))
-                found.setdefault((region, label), entry)
+                entries.setdefault((region, label), entry)
             known |= urls
-    return tuple(found[key] for key in sorted(found))
+    return tuple(entries[key] for key in sorted(entries))
 
 
 def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -83,7 +83,7 @@ class Registered:
         urls = {each.get("id"): each.get("url") for service in own for each in service.get("endpoints", ())}
         if all(each["id"] in urls for each in self.endpoints if self._is_called(each)):
             return None
-        found: list[Mapping[str, Any]] = []
+        catalog: list[Mapping[str, Any]] = []
         for service in self.services.values():
             endpoints = [
                 _entry(each, url)
@@ -93,8 +93,8 @@ class Registered:
             ]
             if endpoints:
                 named = {"id": service["id"], "type": service["type"], "name": service.get("name") or ""}
-                found.append({**named, "endpoints": endpoints})
-        return found
+                catalog.append({**named, "endpoints": endpoints})
+        return catalog
 
     def _is_called(self, endpoint: Row) -> bool:
         return is_on(endpoint) and is_on(self.services[endpoint["service_id"]])
@@ -199,10 +199,10 @@ class KnownEndpoints:
         with self._lock:
             if self._registered is not None and time.monotonic() - self._since <= KEEP:
                 return self._registered
-        began, found = time.monotonic(), Registered.read(identity)
+        began, registered = time.monotonic(), Registered.read(identity)
         with self._lock:
-            self._registered, self._since = found, began
-        return found
+            self._registered, self._since = registered, began
+        return registered
 
     def latest(self) -> Registered | None:
         """Return those that were read last; makes no call."""

@@ -101,10 +101,10 @@ class Users:
         """
         path = f"/users?name={quote(name, safe='')}&domain_id={quote(domain_id, safe='')}"
         said = body(self._identity.get(path), "users")
-        found = [str(row["id"]) for row in said["users"] if (row["name"], row["domain_id"]) == (name, domain_id)]
-        if len(found) > 1 or said.get("truncated"):
+        ids = [str(row["id"]) for row in said["users"] if (row["name"], row["domain_id"]) == (name, domain_id)]
+        if len(ids) > 1 or said.get("truncated"):
             raise BadAnswer(f"Keystone did not list the one user {name}")
-        return found[0] if found else ""
+        return ids[0] if ids else ""
 
     def make(self, janitor: Janitor, description: str) -> str:
         """Make a user, and return its id. Idempotent: there may be one by the same name.

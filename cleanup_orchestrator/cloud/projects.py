@@ -348,12 +348,12 @@ class Projects:
         rules = body(self._identity.get("/role_inferences"), "role_inferences")["role_inferences"]
         names = {str(role["id"]): str(role["name"]) for role in body(self._identity.get("/roles"), "roles")["roles"]}
         implied = {str(rule["prior_role"]["id"]): [str(one["id"]) for one in rule["implies"]] for rule in rules}
-        found, todo = set(), list(role_ids)
+        reached, todo = set(), list(role_ids)
         while todo:
-            if (role_id := todo.pop()) not in found:
-                found.add(role_id)
+            if (role_id := todo.pop()) not in reached:
+                reached.add(role_id)
                 todo += implied.get(role_id, ())
-        return frozenset(names[role_id] for role_id in found if role_id in names)
+        return frozenset(names[role_id] for role_id in reached if role_id in names)
 
     def set_enabled(self, project_id: str, enabled: bool) -> None:
         """Enable or disable the project; raises as :meth:`grant`."""

@@ -64,7 +64,7 @@ def endpoints(conf: cfg.ConfigOpts) -> Mapping[str, str]:
 
     :raises BadProtocolOption: names the entry that is not valid
     """
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     for entry in conf[GROUP].endpoints:
         name, _, url = (part.strip() for part in entry.partition("="))
         service, at, region = name.partition("@")
@@ -75,10 +75,10 @@ def endpoints(conf: cfg.ConfigOpts) -> Mapping[str, str]:
             text = f"that of {name} is no URL of http or https without a user and a query"
             raise BadProtocolOption(f"[{GROUP}] endpoints: {text}")
         name = official(service) + at + region
-        if name in found:
+        if name in urls:
             raise BadProtocolOption(f"{where}: {name} has two URLs")
-        found[name] = url.rstrip("/")
-    return found
+        urls[name] = url.rstrip("/")
+    return urls
 
 
 def _is_url(url: str) -> bool:
@@ -97,10 +97,10 @@ def prefer(conf: cfg.ConfigOpts) -> frozenset[str]:
 
     :raises BadProtocolOption: Keystone is on the list: it decides whether a project exists
     """
-    found = frozenset(map(official, conf[GROUP].prefer))
-    if "identity" in found:
+    preferred = frozenset(map(official, conf[GROUP].prefer))
+    if "identity" in preferred:
         raise BadProtocolOption(f"[{GROUP}] prefer: identity is always asked with its plugin")
-    return found
+    return preferred
 
 
 def may_act_on_user_content(conf: cfg.ConfigOpts, service_type: str) -> bool:

@@ -109,7 +109,7 @@ def _read(name: str, values: Mapping[str, str], whole: bool = False) -> dict[str
     A key without a valid number raises :class:`BadLimit`.
     """
     types = os_service_types.ServiceTypes()
-    found = {"default": float(DEFAULTS[name]["default"])}
+    limits = {"default": float(DEFAULTS[name]["default"])}
     for key, text in values.items():
         service, at, region = key.partition("@")
         where = f"[{GROUP}] {name}: {key or '(empty)'}"
@@ -126,5 +126,5 @@ def _read(name: str, values: Mapping[str, str], whole: bool = False) -> dict[str
             raise BadLimit(f"{where}: {text} is neither 0 (no limit) nor 0.1 or more")
         if whole and number != int(number):
             raise BadLimit(f"{where}: {text} is no whole number")
-        found[official + at + region] = number
-    return found
+        limits[official + at + region] = number
+    return limits

@@ -64,11 +64,11 @@ def _origin(url: str) -> Origin | None:
     Cached, because each session asks it about every endpoint of the catalog. It depends on the URL alone.
     """
     try:
-        found = urlsplit(requests.Request("GET", url).prepare().url or "")
-        port = found.port or {"http": 80, "https": 443}[found.scheme]
+        parts = urlsplit(requests.Request("GET", url).prepare().url or "")
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     except (ValueError, KeyError):  # requests' errors for a URL are ValueErrors, too
         return None
-    return found.scheme, str(found.hostname), port
+    return parts.scheme, str(parts.hostname), port
 
 
 def read_only(method: str, url: str) -> None:
@@ -235,12 +235,12 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         place = origin(url)
         if place in self._trusted or (access := getattr(self.auth, "get_access", None)) is None:
             return  # without a catalog there is no identity, and so no token
-        found = access(self)
-        if self._catalog[0] is not found:
-            services = found.service_catalog.catalog if found.has_service_catalog() else ()
+        access_info = access(self)
+        if self._catalog[0] is not access_info:
+            services = access_info.service_catalog.catalog if access_info.has_service_catalog() else ()
             urls = [endpoint.get("url", "") for service in services for endpoint in service.get("endpoints", ())]
             named = {origin(url) for url in (*urls, getattr(self.auth, "auth_url", ""))}
-            self._catalog = found, frozenset(named - {None})
+            self._catalog = access_info, frozenset(named - {None})
         if place not in self._catalog[1]:
             raise BadAnswer(
                 f"a service names {_shown(place)}, which is no endpoint of the catalog: no token is sent there; "

@@ -42,11 +42,11 @@ def requests(user_ids: Iterable[str], events: Iterable[Event]) -> Requests:
     :param user_ids: the requesters that these deletions name
     :param events: their journal lines of the types ``REQUEST_EVENTS``
     """
-    found, of_admin = set(user_ids), False
+    requesters, of_admin = set(user_ids), False
     for event in events:
-        found |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
+        requesters |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
         of_admin = of_admin or bool(event.data.get(BY_ADMIN))
-    return Requests(frozenset(found - {""}), of_admin)
+    return Requests(frozenset(requesters - {""}), of_admin)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Blocker:
 
 def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker, ...]:
     """Return what keeps a deletion from going on, by region, service and type."""
-    found = [
+    of_steps = (
         Blocker(
             step.region,
             step.service,
@@ -41,8 +41,8 @@ def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker
         )
         for step in steps
         if blocks(deletion, step)
-    ]
-    return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
+    )
+    return tuple(sorted(of_steps, key=lambda b: (b.region, b.service, b.type)))
 
 
 def remedy_of(deletion: Deletion, step: StepView) -> str:

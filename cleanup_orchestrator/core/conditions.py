@@ -37,8 +37,8 @@ def fine(type_: Type, message: str = "") -> SetCondition:
 def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
     """Yield the conditions that a snapshot shows, and the end of every other one."""
     for type_, observe in _OBSERVERS.items():
-        if found := observe(view, plan):
-            yield found
+        if condition := observe(view, plan):
+            yield condition
         elif view.has(type_) and not CONDITIONS[type_].fine:
             yield fine(type_)
 
@@ -220,18 +220,17 @@ def _on_hold(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
 def _blocked(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     """Return that the deletion, or that of a project below, needs a person to go on."""
     d = view.deletion
-    found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
+    names = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
     if view.below and not d.dry_run and d.status is not Status.CANCELLING:
-        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.needing_person(d))
-    return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found)) if found else None
+        names += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.needing_person(d))
+    return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(names)) if names else None
 
 
 def _stalled(view: Snapshot, plan: ActionPlan) -> SetCondition | None:
     """Return that the deletion makes no progress."""
     if plan.stalls_at is None or view.now < plan.stalls_at:
         return None
-    found = blockers(view.deletion, view.steps)
-    names = {f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found}
+    names = {f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in blockers(view.deletion, view.steps)}
     names |= {f"{step.name}@{step.region}: no answer of a worker" for step in view.steps if _awaited(view, step)}
     text = "blocked by " + ("; ".join(sorted(names)) or "no answer of a worker")
     return SetCondition(Type.STALLED, True, "no_progress", text)

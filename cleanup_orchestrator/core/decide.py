@@ -214,18 +214,18 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         return plan.fail(failed)
     if not progress.over:
         return ()
-    found = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))
+    totals = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))
     if d.profile.keeps_project and not d.dry_run and (round_.lien_unknown or view.giving_back):
         # Without these lists nothing is deleted, and the users of a project that stays are not locked out for ever.
         text = "nothing is deleted, because a type that may raise a lien could not be listed: "
-        return plan.end(Status.LEFTOVERS, StatusReason.UNKNOWN, text + found)
+        return plan.end(Status.LEFTOVERS, StatusReason.UNKNOWN, text + totals)
     if d.dry_run:
         liens = "".join(f"; a deletion would be refused: {lien}" for lien in d.liens[:NAMED_LIENS])
         conclusion = conditions.planned(view)
         missing = "".join(f"; INCOMPLETE, {c.message}" for c in conclusion if not c.status)
-        return (*conclusion, Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, found + liens + missing))
+        return (*conclusion, Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, totals + liens + missing))
     if d.profile.only_reports:
-        return _after_report(round_, plan, found)
+        return _after_report(round_, plan, totals)
     if not d.profile.keeps_project or not round_.found_nothing:  # a project that is kept is not locked for no delete
         if waiting := _wait_before_deleting(view):
             return waiting
@@ -236,16 +236,16 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         # A delete round would list the same types once more, delete nothing, and prove nothing: the inventories of the
         # verification do, and they go back to deleting if they find something. Of a project that is gone, the delete
         # rounds also sweep the informational types.
-        return (Move(Status.VERIFYING, StatusReason.INVENTORY_EMPTY, found),)
-    return (Move(Status.DELETING, StatusReason.CASCADE, found),)
+        return (Move(Status.VERIFYING, StatusReason.INVENTORY_EMPTY, totals),)
+    return (Move(Status.DELETING, StatusReason.CASCADE, totals),)
 
 
-def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:
+def _after_report(round_: Round, plan: ActionPlan, totals: str) -> Actions:
     """End a report that found something, and lock a project that was empty."""
     view, d = round_.view, round_.view.deletion
     leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
     if leftovers or unknown:
-        return plan.end(Status.LEFTOVERS, StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN, found)
+        return plan.end(Status.LEFTOVERS, StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN, totals)
     drain = view.task(StepKind.DRAIN)
     drained = done(drain, d.since_round) and drain.outcome is Outcome.CLEAR
     if drained or d.project_gone_at:

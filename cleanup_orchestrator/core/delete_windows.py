@@ -45,14 +45,14 @@ def window(entry: str) -> Window:
 
     :raises ValueError: the entry is malformed
     """
-    found = _ENTRY.fullmatch(entry.strip().lower())
-    if found is None:
+    match = _ENTRY.fullmatch(entry.strip().lower())
+    if match is None:
         raise ValueError(f"{entry!r} is no window: write it like 'mon-fri 20:00-06:00' or '22:00-05:00'")
-    begin, end = (_minutes(entry, found[name]) for name in ("begin", "end"))
+    begin, end = (_minutes(entry, match[name]) for name in ("begin", "end"))
     if begin in (end, _DAY):
         raise ValueError(f"{entry!r} is no window: it has no length; the whole day is 00:00-24:00")
-    first = DAYS.index(found["first"]) if found["first"] else 0
-    last = DAYS.index(found["last"]) if found["last"] else first if found["first"] else 6
+    first = DAYS.index(match["first"]) if match["first"] else 0
+    last = DAYS.index(match["last"]) if match["last"] else first if match["first"] else 6
     days = frozenset((first + n) % 7 for n in range((last - first) % 7 + 1))
     return Window(days, begin, end if end > begin else end + _DAY)
 

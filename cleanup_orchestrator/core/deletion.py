@@ -300,8 +300,8 @@ class Deletion:
         if self.status in (Status.FAILED, Status.LEFTOVERS):
             return str(self.status)
         for type_, rule in CONDITIONS.items():
-            if rule.asks and (found := self.condition(type_)):
-                asks = [word for word in rule.asks if word in (found.type, found.reason)]
+            if rule.asks and (condition := self.condition(type_)):
+                asks = [word for word in rule.asks if word in (condition.type, condition.reason)]
                 if asks:
                     return asks[0]
         return ""

@@ -153,13 +153,13 @@ def _stuck(step: StepView, round_: int) -> bool:
 
 def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
     """Return the ids of all steps that wait, also indirectly, for one of these."""
-    found: set[str] = set()
+    waiting: set[str] = set()
     added = set(ids)
     while added:
         sources = [step for step in steps if step.id in added]
-        added = {step.id for step in steps if step.id not in found and any(_edge(step, other) for other in sources)}
-        found |= added
-    return frozenset(found)
+        added = {step.id for step in steps if step.id not in waiting and any(_edge(step, other) for other in sources)}
+        waiting |= added
+    return frozenset(waiting)
 
 
 def _edge(step: StepView, other: StepView) -> bool:

@@ -38,10 +38,10 @@ def decisions(deletion: Deletion) -> tuple[UseDecision, ...]:
 
 def decided_uses(deletion: Deletion) -> dict[str, frozenset[tuple[str, str]]]:
     """Return, by resource, the (type, id) of each user that does not prevent its delete."""
-    found: dict[str, frozenset[tuple[str, str]]] = {}
+    users: dict[str, frozenset[tuple[str, str]]] = {}
     for use in decisions(deletion):
-        found[use.of] = found.get(use.of, frozenset()) | frozenset(use.by)
-    return found
+        users[use.of] = users.get(use.of, frozenset()) | frozenset(use.by)
+    return users
 
 
 def with_decisions(deletion: Deletion, asked_now: Force) -> Deletion:
@@ -106,8 +106,8 @@ def unseen(deletion: Deletion, steps: Iterable[StepView]) -> list[StepView]:
     """Return the steps that were abandoned without a list of their resources."""
     if asked(deletion) is None:
         return []
-    found = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and s.unseen and not s.waived]
-    return sorted(found, key=lambda s: (s.region, s.service, s.type))
+    unlisted = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and s.unseen and not s.waived]
+    return sorted(unlisted, key=lambda s: (s.region, s.service, s.type))
 
 
 def summary(deletion: Deletion, steps: Iterable[StepView]) -> str:

@@ -296,12 +296,12 @@ def may_run(deletion: Deletion, step: Step) -> bool:
     return next(causes(HoldInputs(deletion), step, writing=False), None) is None
 
 
-def shown(found: Iterable[Cause]) -> str:
+def shown(held_by: Iterable[Cause]) -> str:
     """Return the first of some causes, for all users who see the deletion.
 
     Of the holds that end by themselves it has the names only: the reasons need a permission.
     """
-    first, *more = found
+    first, *more = held_by
     names = {hold.name for hold in WAITING}
     if first.hold not in names:
         return first.message
@@ -317,9 +317,9 @@ def hold(deletion: DeletionView, now: datetime.datetime, options: HoldOptions) -
     if not deletion.profile.writes or deletion.status is Status.CANCELLING:
         return None
     inputs = HoldInputs(deletion, now, options, liens=deletion.liens, brake=deletion.brake)
-    found = [cause for one in WAITING for cause in one.of_deletion(inputs)]
-    if not found:
+    held_by = [cause for one in WAITING for cause in one.of_deletion(inputs)]
+    if not held_by:
         return None
-    ends = [cause.until for cause in found if cause.until is not None]
-    text = "held by " + "; ".join(cause.message for cause in found)
-    return Withheld(str(found[0].hold), text, min(ends, default=None), shown(found))
+    ends = [cause.until for cause in held_by if cause.until is not None]
+    text = "held by " + "; ".join(cause.message for cause in held_by)
+    return Withheld(str(held_by[0].hold), text, min(ends, default=None), shown(held_by))

@@ -39,8 +39,8 @@ def message(deletion: Deletion) -> str:
         return deletion.message
     parts = [_doing(deletion)]
     for type_ in (ConditionType.APPROVAL, ConditionType.WAITING):
-        if found := deletion.condition(type_):
-            parts = [found.message]
+        if condition := deletion.condition(type_):
+            parts = [condition.message]
     if deletion.status is Status.RECOVERABLE:
         parts = _recoverable(deletion)
     if hold := deletion.condition(ConditionType.ON_HOLD):
@@ -96,8 +96,8 @@ def waits(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, str]:
     every = list(steps)
     late = (s for s in _late(deletion, every) if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN))
     waiting = [s for s in late if s.reason not in ONLY_A_PERSON]
-    found = dependencies.waits_of_each(waiting, every, deletion.round, deletion.profile.keeps_project)
-    return {(s.region, s.service, s.type): _wait(names) for s, names in found}
+    pending = dependencies.waits_of_each(waiting, every, deletion.round, deletion.profile.keeps_project)
+    return {(s.region, s.service, s.type): _wait(names) for s, names in pending}
 
 
 def behind(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, tuple[str, ...]]:
@@ -107,13 +107,13 @@ def behind(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, tupl
     """
     every, round_ = list(steps), deletion.round
     late, kept = _late(deletion, every), deletion.profile.keeps_project
-    names = {s.id: found for s, found in dependencies.waits_of_each(late, every, round_, kept)}
+    names = {s.id: awaited for s, awaited in dependencies.waits_of_each(late, every, round_, kept)}
     by_name: dict[str, list[StepView]] = {}
     for step in every:
         by_name.setdefault(step.name if step.type else step.service, []).append(step)
 
     def roots(step: StepView) -> set[str]:
-        found: set[str] = set()
+        stopped: set[str] = set()
         seen, pending = {step.id}, [step]
         while pending:
             one = pending.pop()
@@ -125,10 +125,10 @@ def behind(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, tupl
                 if names.get(other.id):
                     pending.append(other)
                 elif _has_stopped(other, round_):
-                    found.add(other.name.rstrip("."))
-        return found
+                    stopped.add(other.name.rstrip("."))
+        return stopped
 
-    return {(s.region, s.service, s.type): tuple(sorted(found)) for s in late if (found := roots(s))}
+    return {(s.region, s.service, s.type): tuple(sorted(stopped)) for s in late if (stopped := roots(s))}
 
 
 def _late(deletion: Deletion, steps: Iterable[StepView]) -> list[StepView]:

@@ -139,8 +139,8 @@ def advance(scan: OrphanScan, steps: Sequence[Step], now: datetime.datetime, rul
         return driven
     if scan.read == 1 and any(map(_again, lists)):
         scan = dataclasses.replace(scan, reread_at=now + datetime.timedelta(seconds=scan.reread_after))
-        found = sum(step.counts.candidates for step in lists if _again(step))
-        waiting = _moved(scan, ScanStatus.WAITING, now, f"{found} candidates are listed again")
+        candidates = sum(step.counts.candidates for step in lists if _again(step))
+        waiting = _moved(scan, ScanStatus.WAITING, now, f"{candidates} candidates are listed again")
         return Advance(dataclasses.replace(waiting, wake_at=waiting.reread_at or now))
     return Advance(_ended(scan, lists, now))
 
@@ -201,8 +201,8 @@ def _moved(scan: OrphanScan, status: ScanStatus, now: datetime.datetime, message
 def _ended(scan: OrphanScan, lists: Sequence[Step], now: datetime.datetime) -> OrphanScan:
     unknown = sorted(step.place for step in lists if step.outcome is not Outcome.CLEAR)
     undecided = sum(step.counts.undecided for step in lists)
-    found = sum(step.counts.orphans for step in lists if step.outcome is Outcome.CLEAR)
-    said = [f"{found} orphans"]
+    orphans = sum(step.counts.orphans for step in lists if step.outcome is Outcome.CLEAR)
+    said = [f"{orphans} orphans"]
     if unknown:
         said.append(f"unknown: {', '.join(unknown)}")
     if undecided:

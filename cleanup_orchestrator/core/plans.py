@@ -18,10 +18,10 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 def digest(ids: Iterable[str]) -> str:
     """Return the SHA-256 of sorted ids, each as a JSON string on a separate line."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for each in sorted(ids):
-        found.update(json.dumps(each).encode() + b"\n")
-    return found.hexdigest()
+        sha256.update(json.dumps(each).encode() + b"\n")
+    return sha256.hexdigest()
 
 
 #: The digest of no ids: there is nothing to delete.
@@ -52,7 +52,7 @@ def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
 
 def unseen(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
     """Return the steps of types not listed, and of unsupported services, in a plan."""
-    found = []
+    unlisted = []
     for step in steps:
         if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
@@ -60,8 +60,8 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
             continue
         seen = step.round >= deletion.since_round and step.state is StepState.DONE and step.digest
         if not seen or step.outcome not in (Outcome.CLEAR, Outcome.LEFTOVERS):
-            found.append(step)
-    return tuple(sorted(found, key=lambda step: (step.name, step.region)))
+            unlisted.append(step)
+    return tuple(sorted(unlisted, key=lambda step: (step.name, step.region)))
 
 
 #: Types that a message about an incomplete plan names at most.
@@ -111,12 +111,12 @@ def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
     wanted = {step.name for step in sweeps if step.digest not in ("", NOTHING)}
     sorter = TopologicalSorter(graph)
     sorter.prepare()
-    found = []
+    by_level = []
     while sorter.is_active():
         ready = sorter.get_ready()
         sorter.done(*ready)
-        found.append(tuple(sorted(wanted.intersection(ready))))
-    return tuple(level for level in found if level)
+        by_level.append(tuple(sorted(wanted.intersection(ready))))
+    return tuple(level for level in by_level if level)
 
 
 def _sweeps(steps: Iterable[Step]) -> list[Step]:

@@ -90,15 +90,15 @@ def turns(lines: Mapping[LineKey, Line], places: int) -> Iterator[LineKey]:
 
 def _heap(groups: Iterable[tuple[str, Iterable[Line]]]) -> list[_Key]:
     """Return those with a deletion that waits, as a heap."""
-    found = []
+    heap = []
     for id_, lines in groups:
         lines = tuple(lines)
         if any(line.waiting for line in lines):
             oldest = min(line.oldest for line in lines if line.waiting)
             turn = max(line.turn_at for line in lines), 0
-            found.append((sum(line.working for line in lines), turn, oldest, id_))
-    heapq.heapify(found)
-    return found
+            heap.append((sum(line.working for line in lines), turn, oldest, id_))
+    heapq.heapify(heap)
+    return heap
 
 
 def _next(heap: list[_Key], waits: bool, number: int) -> None:

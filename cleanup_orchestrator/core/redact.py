@@ -106,7 +106,7 @@ def short(text: str, most: int) -> str:
 
 def printable(text: str) -> str:
     r"""Return the text with unprintable characters in Python's notation (``\x1b``)."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _without_quoted(text: str) -> str:
@@ -132,16 +132,16 @@ def _without_quoted(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _without_jws(found: re.Match[str]) -> str:
-    parts = found[0].split(".")
+def _without_jws(match: re.Match[str]) -> str:
+    parts = match[0].split(".")
     whole = len(parts) == 3 and len(parts[0]) >= 11 and min(map(len, parts)) >= 8
-    return MASK if whole else found[0]
+    return MASK if whole else match[0]
 
 
-def _without_logins(found: re.Match[str]) -> str:
-    login, *further, host = found[0].removeprefix("://").split("@") if "@" in found[0] else ("", found[0][3:])
+def _without_logins(match: re.Match[str]) -> str:
+    login, *further, host = match[0].removeprefix("://").split("@") if "@" in match[0] else ("", match[0][3:])
     if not login and not further:
-        return found[0]
+        return match[0]
     masked = [_LOGIN.sub(rf"\1{MASK}", login)]
     # A host, a comma and the next user follow the first login. Without a comma the text still belongs to the password.
     masked += [_FURTHER_LOGIN.sub(rf"\1{MASK}", each) if "," in each else MASK for each in further]

@@ -40,15 +40,15 @@ class Order:
         for referrers in waiting:
             for referrer in referrers:
                 sets.setdefault(referrer, []).append(referrers)
-        found: dict[str, str] = {}
+        referrer_of: dict[str, str] = {}
         pending = collections.deque(ids)
         while pending:
             referrer = pending.popleft()
             for referrers in sets.get(referrer, ()):
                 for id_ in waiting.pop(referrers, ()):
-                    found[id_] = referrer
+                    referrer_of[id_] = referrer
                     pending.append(id_)
-        return found
+        return referrer_of
 
 
 def order(references: Mapping[str, Collection[str]], names: Mapping[str, Collection[str]] | None = None) -> Order:
@@ -76,10 +76,10 @@ def order(references: Mapping[str, Collection[str]], names: Mapping[str, Collect
         members, ids = frozenset(group), [node for node in group if node not in names]
         split: dict[frozenset[str], tuple[frozenset[str], frozenset[str]]] = {}
         for id_ in ids:
-            found = frozenset(users.get(id_, ()))
-            if found not in shared:
-                shared[found] = frozenset().union(*(users.get(one, ()) if one in names else (one,) for one in found))
-            every = shared[found]
+            direct = frozenset(users.get(id_, ()))
+            if direct not in shared:
+                shared[direct] = frozenset().union(*(users.get(one, ()) if one in names else (one,) for one in direct))
+            every = shared[direct]
             if every not in split:  # a copy for each resource would take the square of their number
                 split[every] = (every, frozenset()) if every.isdisjoint(members) else (every - members, every & members)
             outside, inside = split[every]
@@ -102,7 +102,7 @@ def _groups(references: Mapping[str, Collection[str]]) -> list[list[str]]:
     low: dict[str, int] = {}
     on_path: set[str] = set()
     path: list[str] = []
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     work: list[tuple[str, Iterator[str]]] = []
 
     def enter(node: str) -> None:
@@ -131,9 +131,9 @@ def _groups(references: Mapping[str, Collection[str]]) -> list[list[str]]:
                     while group[-1] != id_:
                         group.append(path.pop())
                     on_path.difference_update(group)
-                    found.append(group)
-    found.reverse()
-    return found
+                    groups.append(group)
+    groups.reverse()
+    return groups
 
 
 def cycle(start: Node, references: Mapping[Node, Iterable[Node]]) -> tuple[Node, ...]:

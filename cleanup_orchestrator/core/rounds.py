@@ -347,8 +347,8 @@ def refused_token(deletion: Deletion, steps: Iterable[Step]) -> str:
     """
     mine = [s for s in steps if s.round >= deletion.since_round]
     asked = [s.started_at for s in mine if s.kind in (StepKind.SURVEY, StepKind.ACCESS) and s.started_at is not None]
-    found = (s for s in mine if s.state is StepState.DONE and s.reason == Reason.NO_PROJECT_TOKEN)
-    return next((s.message for s in found if s.finished_at and s.finished_at >= max(asked, default=s.finished_at)), "")
+    denied = (s for s in mine if s.state is StepState.DONE and s.reason == Reason.NO_PROJECT_TOKEN)
+    return next((s.message for s in denied if s.finished_at and s.finished_at >= max(asked, default=s.finished_at)), "")
 
 
 def _lacks_token(step: Step) -> bool:

@@ -71,29 +71,29 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
     """Return what follows an inventory that is not empty: deletes, approval, report."""
     view, d = round_.view, round_.view.deletion
     leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
-    found = summary(leftovers, unknown)
+    totals = summary(leftovers, unknown)
     never = round_.behind_out_of_reach if d.profile.insists else ()
     stays = all(round_.out_of_reach(s) or s.id in never for s in leftovers)
     if d.project_gone_at and stays and all(round_.out_of_reach(s) for s in unknown):
         text = "another client deleted the project, and a token for it can no longer be had: "
-        return plan.end(Status.LEFTOVERS, StatusReason.PROJECT_GONE, text + found)
+        return plan.end(Status.LEFTOVERS, StatusReason.PROJECT_GONE, text + totals)
     if d.profile.only_reports:
-        return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, found)
+        return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, totals)
     if view.unplanned:
         text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
-        return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found + _needed_by_others(round_))
+        return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + totals + _needed_by_others(round_))
     if d.profile.keeps_project:  # its users wait for the project: they clear what is left, and retry
         reason = StatusReason.LEFTOVERS if leftovers else StatusReason.UNKNOWN
         needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
         refused = f"; nothing more was deleted: {needs.message}, and a retry waits for that" if needs else ""
-        return plan.end(Status.LEFTOVERS, reason, found + refused + _needed_by_others(round_))
+        return plan.end(Status.LEFTOVERS, reason, totals + refused + _needed_by_others(round_))
     plan.needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
     if plan.needs:
         return ()
     if view.has(ConditionType.APPROVAL):
         # It may have waited for days: only what is there now is deleted, and no more than was approved.
         return (conditions.fine(ConditionType.APPROVAL), OpenRound(RoundPurpose.INVENTORY))
-    return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {found}"),)
+    return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {totals}"),)
 
 
 def _needed_by_others(round_: Round) -> str:

@@ -350,12 +350,12 @@ def undone_by_others(projects: Projects, project: Project, changes: Iterable[Cha
     :param closed: whether the closing disable is complete, too; before, it may be recorded and not yet made
     """
     changes = tuple(changes)
-    found = [c for c in changes if c.type == PROJECT_DISABLED and closed and project.enabled]
+    undone = [c for c in changes if c.type == PROJECT_DISABLED and closed and project.enabled]
     removed = [c for c in changes if c.type == GRANT_REMOVED]
     if removed:
         direct = {grant_of(r) for r in projects.assignments(project.id) if INHERITED not in r.get("scope", {})}
-        found += [c for c in removed if (c.data["actor"], c.data["actor_id"], c.data["role_id"]) in direct]
-    return found
+        undone += [c for c in removed if (c.data["actor"], c.data["actor_id"], c.data["role_id"]) in direct]
+    return undone
 
 
 def grant_of(row: Mapping[str, Any]) -> tuple[str, str, str]:

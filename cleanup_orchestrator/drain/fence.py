@@ -50,10 +50,10 @@ class Fence(Driver):
         :raises NotHeld: another deletion's fence is set, or a Keystone process does not support the fence
         """
         project = context.projects.get_uncached(context.project_id)
-        found = project.fence
-        if found not in (None, context.deletion_id):
+        fence = project.fence
+        if fence not in (None, context.deletion_id):
             raise NotHeld(
-                f"project {context.project_id} has the fence of deletion {found}: cancel that deletion; if it does not "
+                f"project {context.project_id} has the fence of deletion {fence}: cancel that deletion; if it does not "
                 f"exist, an admin has to set the project's option {protocol.FENCE_OPTION} to null"
             )
         context.record_intent(PROJECT_FENCED, {"fence": context.deletion_id})
@@ -181,7 +181,7 @@ def _seen(context: DrainContext) -> str:
         functools.partial(_problem_of_one, context, str(token)), PROBES if all_of_them else min(_FEW, PROBES)
     )
     # That a process lets tokens through is worse than that one refuses the orchestrator's own.
-    problem = max(filter(None, probes), key=lambda found: found != _REFUSED, default="")
+    problem = max(filter(None, probes), key=lambda text: text != _REFUSED, default="")
     if problem:
         checked_at.clear()
     elif all_of_them:

@@ -67,10 +67,10 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool, writing: 
             context.projects.grant(context.project_id, "users", user_id, role_id)
     guard = context.guard if writing else read_only
     try:
-        made, found = context.clouds.janitor_session(janitor, user_id, context.project_id, guard)
+        made, granted = context.clouds.janitor_session(janitor, user_id, context.project_id, guard)
     except NoProjectToken as error:
         raise NoJanitor(f"the janitor, user {user_id}, gets no token for the project ({error}): {_FOREIGN}") from None
-    if more := sorted(found - allowed):
+    if more := sorted(granted - allowed):
         raise NoJanitor(
             f"the janitor, user {user_id}, has more roles on the project than [{GROUP}] roles allows: "
             f"{', '.join(more)}; take them from it"
@@ -110,11 +110,11 @@ def _exempt(context: DrainContext, user_id: str) -> None:
 
 def _beyond(rows: Sequence[Mapping[str, Any]], project_id: str, role_ids: Sequence[str]) -> list[str]:
     """Return role assignments other than these roles directly on the project, as texts."""
-    found = []
+    assignments = []
     for row in rows:
         role, scope = row["role"]["id"], row.get("scope", {})
         direct = INHERITED not in scope
         if not direct or scope.get("project", {}).get("id") != project_id or role not in role_ids:
             where = " ".join(str(place.get("id", kind)) for kind, place in scope.items() if isinstance(place, dict))
-            found.append(f"role {role} on {where}{'' if direct else ' (inherited by projects)'}")
-    return found
+            assignments.append(f"role {role} on {where}{'' if direct else ' (inherited by projects)'}")
+    return assignments

@@ -36,11 +36,11 @@ class ByRoles(Driver):
 def roles_of_others(context: DrainContext) -> set[tuple[str, ...]]:
     """Return the direct and the effective roles on the project, except the orchestrator's and the janitor's."""
     own = {context.user_id, context.janitor_id()}
-    found: set[tuple[str, ...]] = set()
+    roles: set[tuple[str, ...]] = set()
     for effective in (False, True):
         for row in context.projects.assignments(context.project_id, effective):
             actor, actor_id, role_id = base.grant_of(row)
             below = not effective and base.INHERITED in row.get("scope", {})  # only on the projects below this one
             if actor_id not in own and not below:
-                found.add((str(effective), actor, actor_id, role_id))
-    return found
+                roles.add((str(effective), actor, actor_id, role_id))
+    return roles

@@ -138,9 +138,9 @@ class Listener:
         elif heard.inherited:
             marker: str | None = ""
             while marker is not None:
-                found = self._store.list(Page(_PAGE, marker or None), domain_id=heard.domain_id, status=[*LOCKED])
-                yield from found
-                marker = found[-1].id if len(found) == _PAGE else None
+                deletions = self._store.list(Page(_PAGE, marker or None), domain_id=heard.domain_id, status=[*LOCKED])
+                yield from deletions
+                marker = deletions[-1].id if len(deletions) == _PAGE else None
 
     def _void(self, deletion: Deletion, event_type: str, heard: Heard) -> None:
         what = "the roles" if event_type != _UPDATED else "the disabled project"

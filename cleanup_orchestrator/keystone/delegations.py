@@ -157,7 +157,7 @@ def served(apis: Any) -> dict[str, tuple[Kind, Any]]:
 
     :param apis: Keystone's ``ProviderAPIs``
     """
-    found = {}
+    kinds = {}
     for kind in KINDS:
         driver = getattr(getattr(apis, kind.api, None), "driver", None)
         if driver is None or type(driver).__module__ != kind.driver:
@@ -168,8 +168,8 @@ def served(apis: Any) -> dict[str, tuple[Kind, Any]]:
         if lacks:
             LOG.warning("%s are not listed by project: %s lacks %s", kind.name, kind.model, ", ".join(lacks))
             continue
-        found[kind.name] = (kind, model)
-    return found
+        kinds[kind.name] = (kind, model)
+    return kinds
 
 
 def read(kind: Kind, model: Any, project_id: str, page: Page) -> tuple[list[dict[str, Any]], str]:
@@ -240,12 +240,12 @@ class Lists:
             raise exception.NotFound("There is no such list.")
         try:
             page = Page.of(flask.request.args)
-            found, following = read(*self._kinds[kind], project_id, page)
+            rows, following = read(*self._kinds[kind], project_id, page)
         except BadQuery as error:
             raise exception.ValidationError(str(error)) from None
         query = urlencode({"limit": page.limit, "marker": following})
         link = f"{flask.request.base_url}?{query}" if following else None
-        return flask.jsonify({kind: found, "links": {"next": link}})
+        return flask.jsonify({kind: rows, "links": {"next": link}})
 
     def _expect_orchestrator(self) -> None:
         """Refuse each caller but the orchestrator.

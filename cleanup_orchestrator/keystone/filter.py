@@ -59,11 +59,11 @@ def read(path: str) -> Route | None:
     :raises Unclear: if the interpretations differ, or if the id is malformed
     """
     text = path.encode("latin-1", "replace").decode("utf-8", "replace")
-    found = {_match(segments) for segments in _readings(text)}
-    if found == {None}:
+    routes = {_match(segments) for segments in _readings(text)}
+    if routes == {None}:
         return None
-    route = found.pop()
-    if found or route is None or not _ID.fullmatch(route.id):
+    route = routes.pop()
+    if routes or route is None or not _ID.fullmatch(route.id):
         raise Unclear(path)
     return route
 
@@ -204,21 +204,21 @@ class Filter:
         response = self._get(environ, route, (f"{route.kind}s", route.id), token, query)
         if 400 <= response.status_int < 500:
             raise _Said(response)
-        found = _member(_json(response) if response.status_int == 200 else {}, route.kind)
-        if found.get("id") != route.id:
+        ref = _member(_json(response) if response.status_int == 200 else {}, route.kind)
+        if ref.get("id") != route.id:
             raise _keystone_failed()
-        options = found.get("options") or {}
+        options = ref.get("options") or {}
         if options.get("immutable"):
             raise intercept.Refused(
                 403, f"{route.kind.capitalize()} {route.id} is immutable: unset its option 'immutable' first."
             )
-        is_domain = route.kind == "domain" or bool(found.get("is_domain"))
+        is_domain = route.kind == "domain" or bool(ref.get("is_domain"))
         return intercept.Target(
             id=route.id,
-            name=str(found.get("name")),
-            domain_id=route.id if is_domain else str(found.get("domain_id")),
+            name=str(ref.get("name")),
+            domain_id=route.id if is_domain else str(ref.get("domain_id")),
             is_domain=is_domain,
-            below=frozenset(_ids(found.get("subtree"))),
+            below=frozenset(_ids(ref.get("subtree"))),
             fence=options.get(protocol.FENCE_OPTION),
         )
 

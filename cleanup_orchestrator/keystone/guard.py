@@ -71,8 +71,8 @@ def update(project: Mapping[str, Any], options: Options, caller: Caller) -> Refu
     """
     wanted = project.get("options") or {}
     changed = {name for name in protocol.OPTION_IDS if name in wanted and wanted[name] != options.get(name)}
-    if found := sorted(changed & READ_ONLY):
-        return Refusal(403, f"Keystone alone sets the option {found[0]}.")
+    if names := sorted(changed & READ_ONLY):
+        return Refusal(403, f"Keystone alone sets the option {names[0]}.")
     if caller.orchestrator:
         return None
     if changed:
@@ -99,8 +99,8 @@ def create(project: Mapping[str, Any], parent: Options, caller: Caller) -> Refus
     :param parent: the options of the project above it
     """
     options = project.get("options") or {}
-    if found := sorted(name for name in protocol.OPTION_IDS if options.get(name) is not None):
-        return Refusal(403, f"Only cleanup-orchestrator sets the option {found[0]}, of a project that it deletes.")
+    if names := sorted(name for name in protocol.OPTION_IDS if options.get(name) is not None):
+        return Refusal(403, f"Only cleanup-orchestrator sets the option {names[0]}, of a project that it deletes.")
     if caller.orchestrator or not parent.get(protocol.FENCE_OPTION):
         return None
     return Refusal(409, held({str(project.get("parent_id")): parent}))
@@ -150,15 +150,15 @@ def next_options(wanted: Options, now: Options, caller: Caller | None, clock: in
     return stored
 
 
-def fences(found: Mapping[str, Options]) -> dict[str, str]:
+def fences(by_project: Mapping[str, Options]) -> dict[str, str]:
     """Return the id of the deletion of each project that is fenced."""
-    fenced = {project_id: options.get(protocol.FENCE_OPTION) for project_id, options in found.items()}
+    fenced = {project_id: options.get(protocol.FENCE_OPTION) for project_id, options in by_project.items()}
     return {project_id: str(fence) for project_id, fence in fenced.items() if fence}
 
 
-def held(found: Mapping[str, Options]) -> str:
+def held(by_project: Mapping[str, Options]) -> str:
     """Return the text for a caller whose request is refused because of fences."""
-    fenced = sorted(fences(found).items())
+    fenced = sorted(fences(by_project).items())
     named = ", ".join(f"{fence} (project {project})" if project else fence for project, fence in fenced[:_NAMED])
     more = f" and {len(fenced) - _NAMED} more" if len(fenced) > _NAMED else ""
     return (
@@ -265,10 +265,10 @@ def options_of(project_id: str, domain: bool = False) -> dict[str, dict[str, Any
             query = query.filter(own | (Project.domain_id == project_id))
         else:
             query = query.filter(own)
-        found: dict[str, dict[str, Any]] = {}
+        by_project: dict[str, dict[str, Any]] = {}
         for id_, option_id, value in query:
-            found.setdefault(id_, {})[names[option_id]] = value
-        return found
+            by_project.setdefault(id_, {})[names[option_id]] = value
+        return by_project
 
 
 def _is_admin() -> bool:

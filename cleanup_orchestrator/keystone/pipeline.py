@@ -181,23 +181,23 @@ class _Hook:
         manager = provider_api.ProviderAPIs.resource_api
         id_ = flask.request.view_args[f"{kind}_id"]
         try:
-            found = manager.driver.get_project(id_)
+            ref = manager.driver.get_project(id_)
         except exception.ProjectNotFound:
             if kind == _DOMAIN:
                 raise exception.DomainNotFound(domain_id=id_) from None
             raise
-        is_domain = bool(found.get("is_domain"))
+        is_domain = bool(ref.get("is_domain"))
         if kind == _DOMAIN and not is_domain:
             raise exception.DomainNotFound(domain_id=id_)
         immutable.check_immutable_delete(
-            resource_ref=found, resource_type=_DOMAIN if is_domain else _PROJECT, resource_id=id_
+            resource_ref=ref, resource_type=_DOMAIN if is_domain else _PROJECT, resource_id=id_
         )
         below = () if is_domain else manager.driver.list_projects_in_subtree(id_)
         return intercept.Target(
             id=id_,
-            name=found["name"],
-            domain_id=id_ if is_domain else found["domain_id"],
+            name=ref["name"],
+            domain_id=id_ if is_domain else ref["domain_id"],
             is_domain=is_domain,
             below=frozenset(project["id"] for project in below),
-            fence=(found.get("options") or {}).get(protocol.FENCE_OPTION),
+            fence=(ref.get("options") or {}).get(protocol.FENCE_OPTION),
         )

@@ -71,20 +71,20 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
 
     :param before: ``None``: the deletion was created
     """
-    found = []
+    types = []
     moved = before is None or before.status is not after.status
     if moved:
-        found.append(str(after.status))
+        types.append(str(after.status))
     if after.forced is not None and before is not None and before.forced != after.forced:
-        found.append("forced")
+        types.append("forced")
     was = _texts(before) if before else {}
     now = _texts(after)
     for type_, rule in CONDITIONS.items():
         if type_ in now and type_ not in was:
-            found.append(rule.begun)
+            types.append(rule.begun)
         elif type_ in was and type_ not in now and not moved:  # a new status implies it
-            found.append(rule.over)
-    return tuple(filter(None, found))
+            types.append(rule.over)
+    return tuple(filter(None, types))
 
 
 def _texts(deletion: Deletion) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Health:
         """Return the results of all parts within the timeout."""
         for _, ask in self._asked:
             ask.begin()
-        found = []
+        results = []
         for part, ask in self._asked:
             call, message = ask.begin(), ""
             try:
@@ -77,12 +77,12 @@ class Health:
             except Exception as error:
                 message = type(error).__name__
             seconds = (call.ended or time.monotonic()) - call.began
-            found.append(Answer(part, not message, message, round(seconds, 3)))
+            results.append(Answer(part, not message, message, round(seconds, 3)))
             if message != self._before.get(part.name, ""):  # log only changes: there can be many checks
                 said = f"does not answer: {message}" if message else "answers again"
                 (LOG.error if message else LOG.info)("health check: %s %s", part.name, said)
             self._before[part.name] = message
-        return tuple(found)
+        return tuple(results)
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:

@@ -25,11 +25,11 @@ class Deletes(Repository):
         """Return what is on record for a step, by resource id."""
         with self._database.read() as c:
             rows = c.execute(_OF_STEP, {"of_step": step_id})
-            found = (
+            records = (
                 DeleteRecord(r.resource_id, r.accepted, r.failed, r.fault, seen_at=r.seen_at, accepted_at=r.accepted_at)
                 for r in rows
             )
-            return {one.id: one for one in found}
+            return {record.id: record for record in records}
 
 
 def replace_deletes(c: Connection, step: Step, result: StepResult, has_deletes: bool) -> None:

@@ -57,16 +57,16 @@ class Span:
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         """Return the conditions for a deletion of the span."""
-        table, found = t.deletions.c, list[sa.ColumnElement[bool]]()
+        table, conditions = t.deletions.c, list[sa.ColumnElement[bool]]()
         if self.created_since is not None:
-            found.append(table.created_at >= self.created_since)
+            conditions.append(table.created_at >= self.created_since)
         if self.created_until is not None:
-            found.append(table.created_at < self.created_until)
+            conditions.append(table.created_at < self.created_until)
         if self.changed_since is not None:
-            found.append(table.updated_at >= self.changed_since)
+            conditions.append(table.updated_at >= self.changed_since)
         if self.live_or_ended_since is not None:
-            found.append(sa.or_(table.finished_at.is_(None), table.finished_at >= self.live_or_ended_since))
-        return found
+            conditions.append(sa.or_(table.finished_at.is_(None), table.finished_at >= self.live_or_ended_since))
+        return conditions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -383,9 +383,9 @@ def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> li
     :raises AlreadyUnderWay: when a dry run gives way, and another live deletion does not
     """
     real = {deletion.project_id: (deletion, event) for deletion, event in wanted if not deletion.dry_run}
-    found = list[Ended]()
+    ended = list[Ended]()
     if not real:
-        return found
+        return ended
     query = records.select_deletions().where(t.deletions.c.live_project_id.in_(list(real)))
     live = [records.deletion(row) for row in c.execute(query.order_by(t.deletions.c.id))]
     giving = [each for each in live if dry_runs.gives_way(each, real[each.project_id][0])]
@@ -397,9 +397,9 @@ def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> li
         if dry_runs.gives_way(before, deletion):
             for after, event in dry_runs.ended(before, steps, deletion, asked, now):
                 saved = _write_deletion(c, dataclasses.replace(after, version=before.version))
-                found.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
+                ended.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
                 before = saved
-    return found
+    return ended
 
 
 def _request_again(c: Connection, deletion_id: str, event: Event) -> None:

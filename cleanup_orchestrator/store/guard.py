@@ -34,14 +34,14 @@ def claimed(c: Connection, step: Step) -> queries.Work | None:
 
     :param step: as its worker has it, with the fencing token of the claim
     """
-    found = queries.find_work(c, step.id)
-    if found is None:
+    work = queries.find_work(c, step.id)
+    if work is None:
         return None
-    deletion, current = found.deletion, found.step
+    deletion, current = work.deletion, work.step
     if current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:
         return None
     waiting = deletion.status in LIVE and current.round >= deletion.since_round
-    return found if waiting else None
+    return work if waiting else None
 
 
 def claimed_scan(c: Connection, step: Step) -> queries.ScanWork | None:
@@ -49,17 +49,17 @@ def claimed_scan(c: Connection, step: Step) -> queries.ScanWork | None:
 
     ``None``: as in :func:`claimed`, or the scan has ended.
     """
-    found = queries.find_scan_work(c, step.id)
-    if found is None or found.scan.status not in SCANNING:
+    work = queries.find_scan_work(c, step.id)
+    if work is None or work.scan.status not in SCANNING:
         return None
-    current = found.step
-    return found if current.fencing_token == step.fencing_token and current.state is StepState.RUNNING else None
+    current = work.step
+    return work if current.fencing_token == step.fencing_token and current.state is StepState.RUNNING else None
 
 
 def held(c: Connection, step: Step) -> datetime.datetime | None:
     """Return the time if this claim of a step is still the latest, whatever the step belongs to, else ``None``."""
-    found = claimed_scan(c, step) if step.kind in SCANS else claimed(c, step)
-    return None if found is None else found.now
+    work = claimed_scan(c, step) if step.kind in SCANS else claimed(c, step)
+    return None if work is None else work.now
 
 
 #: The condition that a claim of a step is still the latest. Its parameters are those of :func:`claim`.
@@ -114,13 +114,13 @@ def _causes(
     c: Connection, step: Step, options: HoldOptions, never_delete: str = "", undoing: bool = False
 ) -> tuple[tuple[Cause, ...], datetime.datetime | None]:
     """Return what withholds a write of a step, and the time."""
-    found = queries.find_work(c, step.id)
-    if found is None:
+    work = queries.find_work(c, step.id)
+    if work is None:
         return (Cause(HoldName.CLAIM_LOST, "the step is no longer on record"),), None
-    liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)
+    liens, brake = ((), None) if undoing else holds(c, work.deletion, work.now)
     options = NO_OPTIONS if undoing else options
-    inputs = HoldInputs(found.deletion, found.now, options, step.fencing_token, never_delete, liens, brake)
-    return tuple(guard.causes(inputs, found.step)), found.now
+    inputs = HoldInputs(work.deletion, work.now, options, step.fencing_token, never_delete, liens, brake)
+    return tuple(guard.causes(inputs, work.step)), work.now
 
 
 def holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> tuple[tuple[Lien, ...], Brake | None]:

@@ -161,11 +161,11 @@ def _named(event: Event) -> dict[str, list[dict[str, Any]]]:
     With the longest ids, names and remedies of services, a line would be longer than MariaDB takes. The whole remedy is
     in the leftover.
     """
-    found = event.data.get("resources")
-    if not isinstance(found, list):  # an approval has their number
+    resources = event.data.get("resources")
+    if not isinstance(resources, list):  # an approval has their number
         return {}
     rules = {"id": storable.resource_id, "name": storable.resource_name, "remedy": _short_remedy}
-    return {"resources": [each | {key: rules[key](each[key]) for key in rules.keys() & each} for each in found]}
+    return {"resources": [each | {key: rules[key](each[key]) for key in rules.keys() & each} for each in resources]}
 
 
 def _resources(event: Event) -> Iterable[str]:

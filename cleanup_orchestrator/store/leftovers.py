@@ -93,8 +93,8 @@ class Leftovers(Repository):
             ids = ids.where(*(table[name] == value for name, value in filters.items()))
             if marker is not None:
                 ids = ids.where(table.id > marker)
-            found = c.scalars(ids.order_by(table.id).limit(limit)).all()
-            rows = c.execute(query.where(table.id.in_(found)).order_by(table.id)).all() if found else []
+            page_ids = c.scalars(ids.order_by(table.id).limit(limit)).all()
+            rows = c.execute(query.where(table.id.in_(page_ids)).order_by(table.id)).all() if page_ids else []
         return [
             ProjectLeftover(_with_place(row), row.deletion_id, row.project_id, row.project_name, row.domain_id)
             for row in rows
@@ -109,7 +109,7 @@ class Leftovers(Repository):
         :param places: region, service, type, and the reason of the leftovers that are read
         :param limit: of the leftovers that are read, and of the resources that are returned, for each type
         """
-        found: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+        blockers: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
         columns = t.leftovers.c
         with self._database.read() as c:
             for *place, reason in places:
@@ -118,8 +118,8 @@ class Leftovers(Repository):
                 rows = c.execute(query.where(columns.reason == reason).order_by(columns.id).limit(limit))
                 named = {(b.get("type"), b.get("id")): b for row in rows for b in row.blocked_by}
                 if named:
-                    found[place[0], place[1], place[2]] = list(named.values())[:limit]
-        return found
+                    blockers[place[0], place[1], place[2]] = list(named.values())[:limit]
+        return blockers
 
 
 def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:
@@ -218,8 +218,8 @@ def _without_unchanged(
 
 def _says(row: sa.Row[Any], leftover: Leftover) -> bool:
     """Whether a row says what a leftover says."""
-    found = row._mapping
-    return all(found[name] == value for name, value in _own(leftover).items())
+    stored = row._mapping
+    return all(stored[name] == value for name, value in _own(leftover).items())
 
 
 def _row(step: Step, leftover: Leftover) -> dict[str, Any]:

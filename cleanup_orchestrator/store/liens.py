@@ -58,20 +58,20 @@ class Liens(Repository):
 
     def remove(self, lien_id: str, user_id: str) -> Lien:
         """End a lien now; see :meth:`Expiring.end`."""
-        found: list[Lien] = []
-        removed = self._remove(lien_id, user_id, found)
-        if found[0].deleted_at is None:
+        attempts: list[Lien] = []
+        removed = self._remove(lien_id, user_id, attempts)
+        if attempts[0].deleted_at is None:
             self._database.listeners.lien_changed(removed)
         return removed
 
     @retry_transient
-    def _remove(self, lien_id: str, user_id: str, found: list[Lien]) -> Lien:
+    def _remove(self, lien_id: str, user_id: str, attempts: list[Lien]) -> Lien:
         """End a lien.
 
-        :param found: receives the lien as each attempt found it; only the first attempt precedes a lost commit
+        :param attempts: receives the lien as each attempt read it; only the first attempt precedes a lost commit
         """
         with self._database.begin() as c:
-            found.append(LIENS.get(c, lien_id))
+            attempts.append(LIENS.get(c, lien_id))
             return LIENS.end(c, lien_id, user_id)
 
 

@@ -167,8 +167,8 @@ class OrphanScans(Repository):
         """Return the id of the scan that is due for a decision, if there is one."""
         with self._database.read() as c:
             query = sa.select(_SCANS.c.id).where(_SCANS.c.live.is_not(None), _SCANS.c.wake_at <= database_time(c))
-            found: str | None = c.execute(query).scalar()
-            return found
+            scan_id: str | None = c.execute(query).scalar()
+            return scan_id
 
     def decide(self, scan_id: str, decision: Decision) -> tuple[OrphanScan, Advance]:
         """Load a scan, decide on it, and save the decision in the same transaction.
@@ -242,7 +242,7 @@ class OrphanScans(Repository):
 
     # ------------------------------------------------------------------------------------------------------ orphans
     @retry_transient
-    def note_orphans(self, step: Step, found: Sequence[Orphan]) -> bool:
+    def note_orphans(self, step: Step, orphans: Sequence[Orphan]) -> bool:
         """Note resources that the first read has seen, each once.
 
         ``False``: the claim no longer holds.
@@ -250,7 +250,7 @@ class OrphanScans(Repository):
         with self._database.begin() as c:
             if not _hold_claim(c, step):
                 return False
-            by_id = {storable.resource_id(orphan.resource_id): orphan for orphan in found}
+            by_id = {storable.resource_id(orphan.resource_id): orphan for orphan in orphans}
             _expect_new_values(c)
             mine = sa.and_(_ORPHANS.c.step_id == step.id, _ORPHANS.c.resource_id.in_(by_id))
             for noted in c.execute(sa.select(_ORPHANS.c.resource_id).where(mine)).scalars():

@@ -58,8 +58,8 @@ def paged(
     ids = c.scalars(
         query.order_by(*(getattr(table.c[name], way)() for name, way in page.order)).limit(page.limit)
     ).all()
-    found = {row[0]: row for row in c.execute(rows.where(table.c.id.in_(ids))).all()} if ids else {}
-    return [found[id_] for id_ in ids if id_ in found]
+    by_id = {row[0]: row for row in c.execute(rows.where(table.c.id.in_(ids))).all()} if ids else {}
+    return [by_id[id_] for id_ in ids if id_ in by_id]
 
 
 def _after(dialect: str, table: sa.Table, order: Sequence[tuple[str, str]], marker: Row[Any]) -> sa.ColumnElement[bool]:

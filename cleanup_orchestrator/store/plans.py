@@ -59,12 +59,12 @@ class Plans(Repository):
         place = (table.region, table.service, table.type)
         query = sa.select(*place, table.reason, sa.func.count(), sa.func.sum(table.size))
         query = query.where(table.deletion_id == plan_id).group_by(*place, table.reason)
-        found: dict[Place, dict[Reason, Counted]] = {}
+        counts: dict[Place, dict[Reason, Counted]] = {}
         with self._database.read() as c:
             for region, service, type_, reason, number, size in c.execute(query):
                 counted = Counted(number, None if size is None else int(size))
-                found.setdefault((region, service, type_), {})[Reason(reason)] = counted
-        return found
+                counts.setdefault((region, service, type_), {})[Reason(reason)] = counted
+        return counts
 
 
 def requests(c: Connection, deletion: Deletion) -> approvals.Requests:

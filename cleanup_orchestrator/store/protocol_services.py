@@ -56,8 +56,8 @@ class ProtocolServices(Repository):
             rows = c.execute(query.add_columns(CLOCK)).all()
             now = database_time(rows[0] if rows else c)
         names = [field.name for field in dataclasses.fields(ProtocolService)]
-        found = [{name: row._mapping[name] for name in names} for row in rows]
-        return tuple(ProtocolService(**{**each, "spoken": Spoken(each["spoken"])}) for each in found), now
+        values = [{name: row._mapping[name] for name in names} for row in rows]
+        return tuple(ProtocolService(**{**each, "spoken": Spoken(each["spoken"])}) for each in values), now
 
     @retry_transient
     @retry_duplicate

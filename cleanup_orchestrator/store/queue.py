@@ -87,14 +87,14 @@ def next_ones(c: Connection, places: int, limit: int, now: datetime.datetime) ->
 
 def _lines(c: Connection, now: datetime.datetime) -> dict[LineKey, Line]:
     """Return the lines in which a deletion waits or works, or which had one of the latest turns."""
-    found: dict[LineKey, Line] = {}
+    lines: dict[LineKey, Line] = {}
     rows = c.execute(_LINES, {"since": now - _LONG}).all()
     for domain, user, state, number, oldest in rows:
         waits = state == str(QueueState.WAITING)
         change = {"waiting": number, "oldest": oldest} if waits else {"working": number}
-        found[domain, user] = dataclasses.replace(found.get((domain, user), Line()), **change)
+        lines[domain, user] = dataclasses.replace(lines.get((domain, user), Line()), **change)
     for domain, user, at in c.execute(_TURNS_AT):
-        line = found.get((domain, user), Line())
+        line = lines.get((domain, user), Line())
         if at > line.turn_at:
-            found[domain, user] = dataclasses.replace(line, turn_at=at)
-    return found
+            lines[domain, user] = dataclasses.replace(line, turn_at=at)
+    return lines

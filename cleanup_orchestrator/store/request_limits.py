@@ -25,8 +25,8 @@ def check_requests(c: Connection, deletion: Deletion, limits: RequestLimits) -> 
     :raises TooManyDeletions: when a limit is reached
     """
     now = database_time(c)
-    if found := exceeded(limits, _counts(c, deletion, now, limits)):
-        raise TooManyDeletions(found, _wait(c, deletion, now, found))
+    if reached := exceeded(limits, _counts(c, deletion, now, limits)):
+        raise TooManyDeletions(reached, _wait(c, deletion, now, reached))
 
 
 def _counts(c: Connection, deletion: Deletion, now: datetime.datetime, limits: RequestLimits) -> RequestLimits:
@@ -46,11 +46,11 @@ def _counts(c: Connection, deletion: Deletion, now: datetime.datetime, limits: R
     )
 
 
-def _wait(c: Connection, deletion: Deletion, now: datetime.datetime, found: Exceeded) -> datetime.timedelta:
+def _wait(c: Connection, deletion: Deletion, now: datetime.datetime, reached: Exceeded) -> datetime.timedelta:
     """Return the time until the count is below the limit, as far as that is known."""
-    if not found.daily:
+    if not reached.daily:
         return _AGAIN
-    whose = _D.domain_id == deletion.domain_id if found.per_domain else _D.user_id == deletion.user_id
-    query = sa.select(_D.created_at).where(whose).order_by(_D.created_at.desc()).offset(found.limit - 1).limit(1)
+    whose = _D.domain_id == deletion.domain_id if reached.per_domain else _D.user_id == deletion.user_id
+    query = sa.select(_D.created_at).where(whose).order_by(_D.created_at.desc()).offset(reached.limit - 1).limit(1)
     ends: datetime.datetime = c.execute(query).scalar_one() + DAY
     return max(_AGAIN, ends - now)

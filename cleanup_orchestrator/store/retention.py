@@ -57,16 +57,16 @@ def _scans(now: datetime.datetime, age: datetime.timedelta) -> sa.ColumnElement[
 def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, int]:
     """Return how many rows of each table :func:`purge` would delete."""
     now = database_time(c)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for table, parts, over in (
         (t.deletions, _OF_DELETION, purgeable(now, age, named)),
         (t.orphan_scans, _OF_SCAN, _scans(now, age)),
     ):
         ids = sa.select(table.c.id).where(over)
         for part in parts:
-            found[part.name] = found.get(part.name, 0) + _number(c, part, _key(part, table).in_(ids))
-        found[table.name] = _number(c, table, over)
-    return found
+            counts[part.name] = counts.get(part.name, 0) + _number(c, part, _key(part, table).in_(ids))
+        counts[table.name] = _number(c, table, over)
+    return counts
 
 
 def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) -> Mapping[str, int]:

@@ -98,12 +98,12 @@ class Steps(Repository):
         """
         if not deletion_ids:
             return {}
-        found: dict[str, list[Step]] = {}
+        by_owner: dict[str, list[Step]] = {}
         with self._database.read() as c:
             rows = c.execute(sa.select(t.steps).where(t.steps.c.owner_id.in_(deletion_ids))).all()
         for row in rows:
-            found.setdefault(row.owner_id, []).append(records.step(row))
-        return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
+            by_owner.setdefault(row.owner_id, []).append(records.step(row))
+        return {deletion_id: tuple(steps) for deletion_id, steps in by_owner.items()}
 
     # ------------------------------------------------------------------------------------------------------ claims
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion | OrphanScan, Step] | None:
@@ -126,9 +126,9 @@ class Steps(Repository):
             and its answer was lost
         """
         with self._database.begin() as c:
-            if (found := _waiting(c, step_id)) is None:
+            if (waiting := _waiting(c, step_id)) is None:
                 return None
-            owner, step, now, waits = found
+            owner, step, now, waits = waiting
             if step in tried:
                 return owner, step
             if step.state is not StepState.DISPATCHED or not waits:
@@ -219,9 +219,9 @@ class Steps(Repository):
         :raises _StepChanged: the step was written since it was read; the transaction is rolled back
         """
         with self._database.begin() as c:
-            if (found := guard.claimed(c, step)) is None:
+            if (work := guard.claimed(c, step)) is None:
                 raise _ClaimLost
-            before, known, now = found.deletion, found.step, found.now
+            before, known, now = work.deletion, work.step, work.now
             result = believed(known, result)
             result = force.keep_abandoned(result, abandoned_leftovers(c, known), storable.resource_id)
             deletion, after = record(before, known, result, now)
@@ -235,8 +235,8 @@ class Steps(Repository):
             key = guard.claim(step) | {"known_version": known.version}
             if c.execute(_UPDATE_READ, _result_values(after) | key).rowcount != 1:
                 raise _ClaimLost if guard.held(c, step) is None else _StepChanged
-            replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
-            replace_deletes(c, after, result, found.has_deletes)
+            replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), work.has_leftovers)
+            replace_deletes(c, after, result, work.has_deletes)
             mark_undone(c, yielded)
             write_journal(c, deletion.id, now, events)
             return settle_lien(c, deletion, after, result, now)
@@ -249,9 +249,9 @@ class Steps(Repository):
         """
         with self._database.begin() as c:
             # The scan first, as in a decision. Its new version makes an engine that decided on older steps read again.
-            if (found := guard.claimed_scan(c, step)) is None or not wake_scan(c, found.scan.id, found.now):
+            if (work := guard.claimed_scan(c, step)) is None or not wake_scan(c, work.scan.id, work.now):
                 raise _ClaimLost
-            after = orphan_scan.record(found.step, result, found.now)
+            after = orphan_scan.record(work.step, result, work.now)
             if c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step)).rowcount != 1:
                 raise _ClaimLost
             if step.kind is StepKind.SCAN and result.outcome is Outcome.CLEAR:
@@ -275,26 +275,26 @@ class Steps(Repository):
         """
         with self._database.begin() as c:
             queries.lock_deletion(c, holder.owner_id)
-            if (found := guard.claimed(c, holder)) is None:
+            if (work := guard.claimed(c, holder)) is None:
                 return False
             known = {_key(s): s for s in queries.steps_of(c, holder.owner_id) if s.kind not in TASKS}
-            beginning = found.deletion.status is Status.ACCEPTED
+            beginning = work.deletion.status is Status.ACCEPTED
             new = []
             for step in wanted:
                 if (old := known.pop(_key(step), None)) is None:
-                    new.append(_new_step(holder, step, found.now))
+                    new.append(_new_step(holder, step, work.now))
                 else:
-                    _update_step(c, holder, step, old, found.now)
+                    _update_step(c, holder, step, old, work.now)
             if new:
                 c.execute(t.steps.insert(), new)
-            _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), found.now)
+            _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), work.now)
             return True
 
 
 def _waiting(c: Connection, step_id: str) -> tuple[Deletion | OrphanScan, Step, datetime.datetime, bool] | None:
     """Return a step with what it belongs to, the time, and whether the latter waits for the step."""
-    if (found := queries.find_work(c, step_id)) is not None:
-        return found.deletion, found.step, found.now, may_run(found.deletion, found.step)
+    if (work := queries.find_work(c, step_id)) is not None:
+        return work.deletion, work.step, work.now, may_run(work.deletion, work.step)
     if (of_scan := queries.find_scan_work(c, step_id)) is not None:
         return *of_scan, of_scan.scan.status in SCANNING
     return None

@@ -60,7 +60,7 @@ class Censuses:
     def of(self, scan: OrphanScan) -> Census:
         """Return the census of the present read of a scan; forget earlier ones."""
         with self._lock:
-            found = self._censuses.setdefault((scan.id, scan.read), Census())
+            census = self._censuses.setdefault((scan.id, scan.read), Census())
             while len(self._censuses) > 2:
                 self._censuses.popitem(last=False)
-            return found
+            return census

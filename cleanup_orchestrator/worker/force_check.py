@@ -18,18 +18,18 @@ def forcible_types(worker: WorkerContext, deletion_id: str) -> dict[str, str]:
     """
     options = worker.conf.force
     names = [name for name in worker.registry.forcible() if not options.types or name in options.types]
-    found = {name: "" for name in names if name not in options.never}
+    problems = {name: "" for name in names if name not in options.never}
     deletion, steps, _now = worker.store.load(deletion_id)
     for step in steps:
-        if step.kind is not StepKind.SWEEP or step.waived or not step.remaining or step.name not in found:
+        if step.kind is not StepKind.SWEEP or step.waived or not step.remaining or step.name not in problems:
             continue
         try:
             _check(worker, deletion, step)
         except Refused as refused:
-            found[step.name] = f"{step.name} in {step.region}: {refused.verdict.message}"
+            problems[step.name] = f"{step.name} in {step.region}: {refused.verdict.message}"
         except Exception as error:  # without an answer it is not known whether force would work
-            found[step.name] = f"{step.name} in {step.region}: {classify(error).message}"
-    return found
+            problems[step.name] = f"{step.name} in {step.region}: {classify(error).message}"
+    return problems
 
 
 def _check(worker: WorkerContext, deletion: Deletion, step: Step) -> None:

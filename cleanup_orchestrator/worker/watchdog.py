@@ -54,9 +54,9 @@ class HungThreads:
         ``None``: it was not given up.
         """
         with self._lock:
-            if (found := self._threads.pop(threading.current_thread(), None)) is None:
+            if (entry := self._threads.pop(threading.current_thread(), None)) is None:
                 return None
-            _, since, number = found
+            _, since, number = entry
             metrics.HUNG.dec(number)
             return time.monotonic() - since
 

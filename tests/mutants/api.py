@@ -360,7 +360,7 @@ MUTATIONS = (
     Mutation(
         "The operator may have Keystone asked over the protocol",
         OPTIONS,
-        '    if "identity" in found:\n',
+        '    if "identity" in preferred:\n',
         "    if False:\n",
         tests("protocol/discovery"),
     ),

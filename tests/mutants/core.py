@@ -60,8 +60,8 @@ MUTATIONS = (
     Mutation(
         "A user with many places gets the next one, too",
         QUEUE,
-        "found.append((sum(line.working for line in lines), turn, oldest, id_))",
-        "found.append((0, turn, oldest, id_))",
+        "heap.append((sum(line.working for line in lines), turn, oldest, id_))",
+        "heap.append((0, turn, oldest, id_))",
         tests("core/queue core/fairness"),
     ),
     Mutation(
@@ -117,7 +117,7 @@ MUTATIONS = (
     Mutation(
         "Line ends of a foreign text get into the log",
         REDACT,
-        'return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)',
+        'return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)',
         "return text",
         tests("core/redact"),
     ),
@@ -132,15 +132,15 @@ MUTATIONS = (
     Mutation(
         "What waits for a resource that waits itself is not found",
         REFERENCES,
-        "                    found[id_] = referrer\n                    pending.append(id_)\n",
-        "                    found[id_] = referrer\n",
+        "                    referrer_of[id_] = referrer\n                    pending.append(id_)\n",
+        "                    referrer_of[id_] = referrer\n",
         tests("core/references"),
     ),
     Mutation(
         "Each resource of a name has a set of its own of what refers to the name",
         REFERENCES,
-        "            every = shared[found]\n",
-        "            every = frozenset([*shared[found]])\n",
+        "            every = shared[direct]\n",
+        "            every = frozenset([*shared[direct]])\n",
         tests("core/references"),
     ),
     Mutation(
@@ -153,8 +153,8 @@ MUTATIONS = (
     Mutation(
         "A resource whose name another resource refers to is deleted before that",
         REFERENCES,
-        "*(users.get(one, ()) if one in names else (one,) for one in found)",
-        "*(() if one in names else (one,) for one in found)",
+        "*(users.get(one, ()) if one in names else (one,) for one in direct)",
+        "*(() if one in names else (one,) for one in direct)",
         tests("core/references worker/order"),
     ),
     Mutation(

@@ -70,7 +70,7 @@ MUTATIONS = (
     Mutation(
         "The first Keystone process that answers decides about the fence",
         FENCE,
-        'problem = max(filter(None, probes), key=lambda found: found != _REFUSED, default="")',
+        'problem = max(filter(None, probes), key=lambda text: text != _REFUSED, default="")',
         "problem = probes[0]",
         PROCESSES,
     ),

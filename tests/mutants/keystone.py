@@ -33,7 +33,7 @@ MUTATIONS = (
     Mutation(
         "The filter reads a path in one of its interpretations",
         FILTER,
-        "    if found or route is None or not _ID.fullmatch(route.id):",
+        "    if routes or route is None or not _ID.fullmatch(route.id):",
         "    if route is None or not _ID.fullmatch(route.id):",
         FILTERED,
     ),
@@ -54,8 +54,8 @@ MUTATIONS = (
     Mutation(
         "An answer of Keystone about another project is used",
         FILTER,
-        '        if found.get("id") != route.id:',
-        "        if not found:",
+        '        if ref.get("id") != route.id:',
+        "        if not ref:",
         FILTERED,
     ),
     Mutation(

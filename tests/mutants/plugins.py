@@ -288,8 +288,8 @@ MUTATIONS = (
     Mutation(
         "A plan counts the project's own ports as use by others",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "for id_, verdict in found.items() if verdict.reason in OF_OTHERS}",
-        "for id_, verdict in found.items()}",
+        "for id_, verdict in verdicts.items() if verdict.reason in OF_OTHERS}",
+        "for id_, verdict in verdicts.items()}",
         tests("plugins/foreseen"),
     ),
     Mutation(
@@ -642,7 +642,7 @@ MUTATIONS = (
     Mutation(
         "A stack is deleted with what is protected in it",
         "cleanup_orchestrator/worker/sweep/uses.py",
-        "found[id_] = Verdict(Reason.PROTECTED, why)",
+        "verdicts[id_] = Verdict(Reason.PROTECTED, why)",
         "pass",
         USES,
     ),

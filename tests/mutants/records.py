@@ -143,7 +143,7 @@ MUTATIONS = (
     Mutation(
         "A worker may write while a lien is in force",
         GUARD,
-        "liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)",
+        "liens, brake = ((), None) if undoing else holds(c, work.deletion, work.now)",
         "liens, brake = ((), None)",
         tests("store/guard"),
     ),
@@ -171,8 +171,8 @@ MUTATIONS = (
     Mutation(
         "A lien keeps a drain from being undone",
         GUARD,
-        "liens, brake = ((), None) if undoing else holds(c, found.deletion, found.now)",
-        "liens, brake = holds(c, found.deletion, found.now)",
+        "liens, brake = ((), None) if undoing else holds(c, work.deletion, work.now)",
+        "liens, brake = holds(c, work.deletion, work.now)",
         tests("store/changes"),
     ),
     Mutation(
@@ -340,7 +340,7 @@ MUTATIONS = (
     Mutation(
         "A worker writes the steps of a survey that it does not hold",
         STEPS,
-        "            if (found := guard.claimed(c, holder)) is None:\n                return False\n",
+        "            if (work := guard.claimed(c, holder)) is None:\n                return False\n",
         "            held = (_get(c, holder.owner_id), holder)\n",
         tests("store/steps store/guard"),
     ),
@@ -369,8 +369,8 @@ MUTATIONS = (
     Mutation(
         "The end of a lien is not announced if the reply to its commit is lost",
         LIENS,
-        "if found[0].deleted_at is None:",
-        "if found[-1].deleted_at is None:",
+        "if attempts[0].deleted_at is None:",
+        "if attempts[-1].deleted_at is None:",
         tests("functional/test_store/test_database"),
     ),
     Mutation(

@@ -132,8 +132,8 @@ MUTATIONS = (
     Mutation(
         "A time with an offset is read as UTC",
         EXCLUSIONS,
-        "found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found",
-        "found = found.replace(tzinfo=None)",
+        "instant = instant.astimezone(datetime.UTC).replace(tzinfo=None) if instant.tzinfo else instant",
+        "instant = instant.replace(tzinfo=None)",
         tests("worker/selecting"),
     ),
     Mutation(
@@ -146,8 +146,8 @@ MUTATIONS = (
     Mutation(
         "A resource is deleted with parts of an age that cannot be read",
         EXCLUSIONS,
-        'found[""] = f"{question',
-        'found["-"] = f"{question',
+        'reasons[""] = f"{question',
+        'reasons["-"] = f"{question',
         tests("worker/selecting"),
     ),
     Mutation(

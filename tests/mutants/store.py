@@ -346,7 +346,7 @@ MUTATIONS = (
     Mutation(
         "The latest turn of a requester does not count",
         QUEUE,
-        "            found[domain, user] = dataclasses.replace(line, turn_at=at)\n",
+        "            lines[domain, user] = dataclasses.replace(line, turn_at=at)\n",
         "            pass\n",
         tests("functional/test_store/test_queue"),
     ),

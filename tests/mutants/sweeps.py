@@ -163,8 +163,8 @@ MUTATIONS = (
     Mutation(
         "What is on record of a delete is not found if the id is stored in another form",
         ITEM,
-        "        id_ = storable.resource_id(id_)\n        if (found",
-        "        if (found",
+        "        id_ = storable.resource_id(id_)\n        if (record",
+        "        if (record",
         tests("worker/item"),
     ),
     Mutation(

@@ -369,7 +369,7 @@ MUTATIONS = (
     Mutation(
         "A janitor with an admin's role is used",
         JANITOR,
-        "    if more := sorted(found - allowed):\n",
+        "    if more := sorted(granted - allowed):\n",
         "    if more := []:\n",
         tests("drain/janitor"),
     ),
@@ -554,7 +554,7 @@ MUTATIONS = (
     Mutation(
         "A fence is set over that of another deletion",
         FENCE,
-        "if found not in (None, context.deletion_id):",
+        "if fence not in (None, context.deletion_id):",
         "if False:",
         tests("drain/fence"),
     ),
@@ -972,8 +972,8 @@ MUTATIONS = (
     Mutation(
         "One result reads as many projects as its blockers name",
         "cleanup_orchestrator/worker/sweep/other_projects.py",
-        "if id_ not in found][:MAX_READ]",
-        "if id_ not in found]",
+        "if id_ not in names][:MAX_READ]",
+        "if id_ not in names]",
         tests("worker/other_projects"),
     ),
     Mutation(

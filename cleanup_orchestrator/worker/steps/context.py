@@ -292,11 +292,11 @@ class StepContext(TaskContext):
     def related_types(self, type_: ResourceType, project: ProjectDefinition) -> list[RelatedType]:
         """Return the types whose keep marks count for the step's type, too."""
         registry = self.registry
-        found = []
+        related = []
         for service, other, whole, attribute in registry.related_types(registry.services[self.step.service], type_):
             same = service.service_type == self.step.service
             options = self.worker.registry.options(self.worker.conf, service.service_type)
-            found.append(
+            related.append(
                 RelatedType(
                     other.name if same else f"{service.service_type}.{other.name}",
                     other.for_missing_project(project.gone),
@@ -306,7 +306,7 @@ class StepContext(TaskContext):
                     None if whole else self.planned(service.service_type, other, parts=True),
                 )
             )
-        return found
+        return related
 
     def sweep(self, type_: ResourceType, connection: Connection, project: ProjectDefinition) -> SweepContext:
         """Return the parameters of a sweep of a resource type with a connection."""

@@ -92,10 +92,10 @@ def forget_drain(context: StepContext, change: Change) -> str:
 
 def _find(context: StepContext, region: str, type_: str) -> ProtocolService:
     rows, _now = context.store.protocol_services(region)
-    found = next((row for row in rows if row.service_type == type_), None)
-    if found is None:
+    service = next((row for row in rows if row.service_type == type_), None)
+    if service is None:
         raise CleanupError(f"it is not on record where {type_} in {region} answers over the project resources protocol")
-    return found
+    return service
 
 
 def _timeout(context: StepContext) -> float:

@@ -49,7 +49,7 @@ class Survey(DeletionRunner):
         context, worker, deletion = self.context, self.worker, self.deletion
         protocol = worker.protocol.with_clouds(context.clouds)
         service_catalog = worker.catalog.with_protocol(protocol)
-        found = survey(
+        surveyed = survey(
             deletion,
             context.clouds.identity(context.admin()),
             Sources(worker.registry, service_catalog, worker.protection, self._lacks, protocol.registry),
@@ -57,31 +57,31 @@ class Survey(DeletionRunner):
             context.store.steps(deletion.id),
             context.stops_resources,
         )
-        if not found.steps:
-            return found.result
-        if not context.store.put_steps(self.step, found.steps, found.catalog):
+        if not surveyed.steps:
+            return surveyed.result
+        if not context.store.put_steps(self.step, surveyed.steps, surveyed.catalog):
             raise Stopped("the survey is no longer held by this worker")
-        self._note(found.waivers)
-        learned: list[Finding] = [Surveyed(found.waivers)]
-        message = found.result.message
-        if found.project is None:
+        self._note(surveyed.waivers)
+        learned: list[Finding] = [Surveyed(surveyed.waivers)]
+        message = surveyed.result.message
+        if surveyed.project is None:
             learned += context.gone_facts()
-            return dataclasses.replace(found.result, learned=tuple(learned))
-        learned.append(ProjectSeen(found.project.name, found.project.domain_id, found.member_ids))
+            return dataclasses.replace(surveyed.result, learned=tuple(learned))
+        learned.append(ProjectSeen(surveyed.project.name, surveyed.project.domain_id, surveyed.member_ids))
         if deletion.project_gone_at is not None:
             message = "Keystone knows the project again: what was concluded without it is void"
             learned.append(ProjectReturned())
         else:
-            context.note_undone_by_users(found.project)
+            context.note_undone_by_users(surveyed.project)
             if self.janitor_lent():
                 message = (
                     "services got the token of the janitor: it ends, and the project is locked and proven empty again"
                 )
                 learned.append(ProjectReopened())
-            elif self.reopened(found.project):
-                message = context.lock_changed(found.project)
+            elif self.reopened(surveyed.project):
+                message = context.lock_changed(surveyed.project)
                 learned.append(ProjectReopened())
-        return dataclasses.replace(found.result, message=message, learned=tuple(learned))
+        return dataclasses.replace(surveyed.result, message=message, learned=tuple(learned))
 
     def _lacks(self, service: Service, type_: ResourceType, region: str) -> bool:
         """Whether a service says that it lacks a type. After an error the service is not asked again in this survey."""

@@ -123,7 +123,7 @@ class Sweep(DeletionRunner):
             # The list has rows without an owner. One of them may be a resource that lost its owner in its delete.
             self._note_tried()
         foresees = self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf)
-        found = listing.inventory(
+        inventory = listing.inventory(
             sweep,
             each_kept=self.deletion.dry_run,
             # A plan says what a cascade would refuse to delete for the sake of other projects.
@@ -131,8 +131,8 @@ class Sweep(DeletionRunner):
             remark=uses.may_refuse(sweep) if self.deletion.dry_run else "",
             announced=self._announced,
         )
-        result = self._still_lost(found) if sweep.project.gone else self._still_refused(found)
-        return self.with_lien(_with_doubt(sweep, result), complete=not found.more)
+        result = self._still_lost(inventory) if sweep.project.gone else self._still_refused(inventory)
+        return self.with_lien(_with_doubt(sweep, result), complete=not inventory.more)
 
     def _delete(self, sweep: SweepContext) -> StepResult:
         """List the resources, delete them, and list again."""

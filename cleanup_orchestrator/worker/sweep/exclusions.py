@@ -177,8 +177,8 @@ def protected_by(context: SweepContext) -> Forbids:
         if one.type.token is not type_.token:
             by_part[""] = f"keep marks on its {one.name} cannot be read with the same token"
             continue
-        found = list_resources(one.type, context.connection, one.project)  # of any owner
-        marked = ((resource, why) for resource in found if (why := marks.why(one.type, resource.data)))
+        resources = list_resources(one.type, context.connection, one.project)  # of any owner
+        marked = ((resource, why) for resource in resources if (why := marks.why(one.type, resource.data)))
         if one.whole:
             wholes.append((one.attribute, {r.id: f"its {one.name} {r.id} is kept: {why}" for r, why in marked}))
             continue
@@ -235,17 +235,17 @@ def _by_parts(
     :param why: returns why the whole of a part must not be deleted; ``None``: the part does not forbid it
     :raises Exception: a type of parts cannot be listed
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for one in context.related:
         if one.whole or one.type.project_setting:
             continue
         if one.type.token is not context.type.token:
-            found[""] = f"{question.format(one.name)} cannot be read with the same token"
+            reasons[""] = f"{question.format(one.name)} cannot be read with the same token"
             continue
         for part in _own_parts(one, context.connection):
             if text := why(one, part):
-                found[whole_id(part, one.attribute)] = text
-    return found
+                reasons[whole_id(part, one.attribute)] = text
+    return reasons
 
 
 def _own_parts(related: RelatedType, connection: Connection) -> Iterator[Resource]:
@@ -330,8 +330,8 @@ def _lacks(selection: Selection, tags: frozenset[str], created: datetime.datetim
 
 def _tags(type_: ResourceType, row: Row) -> frozenset[str]:
     """Return the tags that a row shows; none if the type has no tags."""
-    found = pick(row, type_.tags) if type_.tags else None
-    return frozenset(map(str, found)) if isinstance(found, list | tuple | set | frozenset) else frozenset()
+    tags = pick(row, type_.tags) if type_.tags else None
+    return frozenset(map(str, tags)) if isinstance(tags, list | tuple | set | frozenset) else frozenset()
 
 
 def created_at(type_: ResourceType, row: Row) -> datetime.datetime | None:
@@ -346,15 +346,15 @@ def moment(value: Any) -> datetime.datetime | None:
     """
     try:
         if isinstance(value, str) and not value.isdigit():
-            found = datetime.datetime.fromisoformat(value.strip())
+            instant = datetime.datetime.fromisoformat(value.strip())
         elif isinstance(value, datetime.datetime):
-            found = value
+            instant = value
         elif value and not isinstance(value, bool):
-            found = _EPOCH + datetime.timedelta(seconds=float(value))
+            instant = _EPOCH + datetime.timedelta(seconds=float(value))
         else:
             return None
-        found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
-        return found if found >= _FIRST else None
+        instant = instant.astimezone(datetime.UTC).replace(tzinfo=None) if instant.tzinfo else instant
+        return instant if instant >= _FIRST else None
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -156,8 +156,8 @@ class Accepted:
         :param id_: as listed, or as stored
         """
         id_ = storable.resource_id(id_)
-        if (found := self._changed.get(id_) or self._history.records.get(id_)) is not None:
-            return found
+        if (record := self._changed.get(id_) or self._history.records.get(id_)) is not None:
+            return record
         if (asked := self._history.deleting.get(id_)) is None:
             return None
         at = self._history.at

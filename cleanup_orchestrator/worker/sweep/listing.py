@@ -180,8 +180,8 @@ def inventory(
                 present.append(Leftover(item.id, item.name, reason, said, size=item.size, remedy=remedy))
     except Exception as error:  # every failed listing is "unknown", whatever the error
         return unknown(error)
-    found = digest(leftover.id for leftover in present)
-    return result_without_deletes(listing, [*blocked, *present], digest=found, kept_resources=tuple(kept))
+    ids_digest = digest(leftover.id for leftover in present)
+    return result_without_deletes(listing, [*blocked, *present], digest=ids_digest, kept_resources=tuple(kept))
 
 
 def _telling(leftover: Leftover) -> tuple[bool, bool, bool, bool, Reason]:

@@ -70,12 +70,12 @@ class References:
         titles: dict[str, list[str]] = {}
         for id_, one in listed.items():
             titles.setdefault(one.name, []).append(id_)
-        found = {
+        referred = {
             id_: [value for value in named if value in listed or value in titles]
             for id_, named in self._found.items()
             if id_ in listed
         }
-        return found, {value: titles[value] for named in found.values() for value in named if value not in listed}
+        return referred, {value: titles[value] for named in referred.values() for value in named if value not in listed}
 
 
 def leave_followers(
@@ -156,7 +156,7 @@ def with_cycle_members(
     :param refused: ids of those that a verdict has left
     """
     names = {one.id: one.name for one in left}
-    found = []
+    leftovers = []
     for one in left:
         members = sorted(order.cycles.get(one.id, frozenset()) & names.keys())
         if members and one.id in refused and one.reason not in (Reason.DELETING, Reason.STUCK):
@@ -164,8 +164,8 @@ def with_cycle_members(
             more = [_blocker(context, id_, names[id_]) for id_ in members[:MAX_BLOCKERS]]
             added = (b for b in more if (b["type"], b["id"]) not in known)
             one = dataclasses.replace(one, blocked_by=(*one.blocked_by, *added))
-        found.append(one)
-    return found
+        leftovers.append(one)
+    return leftovers
 
 
 def _blocker(context: SweepContext, id_: str, name: str) -> dict[str, str]:

@@ -48,16 +48,16 @@ class OtherProjects:
         owners = {b.get("owner", "") for one in result.leftovers for b in one.blocked_by} - {"", own_id}
         if not owners:
             return result
-        found = self._look_up(sorted(owners), projects)
-        leftovers = tuple(_named(one, found) if one.blocked_by else one for one in result.leftovers)
+        names = self._look_up(sorted(owners), projects)
+        leftovers = tuple(_named(one, names) if one.blocked_by else one for one in result.leftovers)
         return dataclasses.replace(result, leftovers=leftovers)
 
     def _look_up(self, project_ids: list[str], projects: Callable[[], Projects]) -> dict[str, Mapping[str, str]]:
         now = self._clock()
         with self._lock:
             kept = {id_: self._known[id_] for id_ in project_ids if id_ in self._known}
-        found = {id_: said for id_, (until, said) in kept.items() if now < until}
-        missing = [id_ for id_ in project_ids if id_ not in found][:MAX_READ]
+        names = {id_: said for id_, (until, said) in kept.items() if now < until}
+        missing = [id_ for id_ in project_ids if id_ not in names][:MAX_READ]
         read: dict[str, Mapping[str, str]] = {}
         try:
             keystone = projects() if missing else None
@@ -70,7 +70,7 @@ class OtherProjects:
             if len(self._known) + len(read) > MAX_KEPT:
                 self._known.clear()
             self._known.update({id_: (now + KEPT, said) for id_, said in read.items()})
-        return found | read
+        return names | read
 
 
 def _read(keystone: Projects, project_id: str) -> Mapping[str, str]:
@@ -85,6 +85,6 @@ def _read(keystone: Projects, project_id: str) -> Mapping[str, str]:
     return {"project_name": project.name, "domain_id": project.domain_id}
 
 
-def _named(leftover: Leftover, found: Mapping[str, Mapping[str, Any]]) -> Leftover:
-    blockers = tuple({**b, **found.get(b.get("owner", ""), {})} for b in leftover.blocked_by)
+def _named(leftover: Leftover, names: Mapping[str, Mapping[str, Any]]) -> Leftover:
+    blockers = tuple({**b, **names.get(b.get("owner", ""), {})} for b in leftover.blocked_by)
     return dataclasses.replace(leftover, blocked_by=blockers)

@@ -76,10 +76,10 @@ def before_delete(
     overruled = {} if overruled is None else overruled
     hooks: list[_Hook] = [(use, use.find) for use in _uses(context) if use.find is not None]
     hooks += _inside(context, overruled, contents_stay=contents_stay)
-    found = _found(context, resources, hooks, overruled, unread, spread)
-    for id_ in overruled.keys() & found.keys():  # it is left all the same
+    verdicts = _found(context, resources, hooks, overruled, unread, spread)
+    for id_ in overruled.keys() & verdicts.keys():  # it is left all the same
         del overruled[id_]
-    return found
+    return verdicts
 
 
 def _is_overruled(context: SweepContext, id_: str, verdict: Verdict) -> bool:
@@ -146,8 +146,8 @@ def _of_others(hook: FindsUses) -> FindsUses:
     """Return a hook without the verdicts on what the project itself uses, which must not hide those of other hooks."""
 
     def find(connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]) -> _Verdicts:
-        found = hook(connection, project, resources)
-        return {id_: verdict for id_, verdict in found.items() if verdict.reason in OF_OTHERS}
+        verdicts = hook(connection, project, resources)
+        return {id_: verdict for id_, verdict in verdicts.items() if verdict.reason in OF_OTHERS}
 
     return find
 
@@ -183,23 +183,23 @@ def _found(
                 raise
             return unread(_unread(context, use, error), part)
 
-    found: dict[str, Verdict] = {}
+    by_id: dict[str, Verdict] = {}
 
     def note(verdicts: _Verdicts) -> None:
         for id_, verdict in verdicts.items():
             if _is_overruled(context, id_, verdict):
                 overruled.setdefault(id_, []).append(verdict)
             else:
-                found[id_] = verdict
+                by_id[id_] = verdict
 
     for use, hook in hooks:
-        rest = [resource for resource in resources if resource.id not in found]
+        rest = [resource for resource in resources if resource.id not in by_id]
         if isinstance(hook, OneByOne):
             for one in spread(functools.partial(ask, use, hook), [[resource] for resource in rest]):
                 note(one)
         elif rest:
             note(ask(use, hook, rest))
-    return found
+    return by_id
 
 
 def _inside(
@@ -223,10 +223,10 @@ def _inside(
         for name, some in ids.items():
             other = context.find_type(name)
             ignored: Overruled = {}
-            found = _of_other(context, whole, other, some, ignored, plan) if other is not None else {}
+            by_id = _of_other(context, whole, other, some, ignored, plan) if other is not None else {}
             for verdicts in ignored.values():
                 overruled.setdefault(whole.id, []).extend(verdicts)
-            for id_, verdict in found.items():
+            for id_, verdict in by_id.items():
                 return dataclasses.replace(verdict, message=f"it contains {name} {id_}: {verdict.message}")
         return None
 
@@ -258,7 +258,7 @@ def _of_other(
     if not in_catalog(other.connection, other.name.rpartition(".")[0]):  # nothing can delete there
         return {}
     resources = []
-    found: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for id_ in ids:
         resource = Resource(id_, "", other.project.id)
         if type_.show is not None:
@@ -271,12 +271,12 @@ def _of_other(
         resources.append(resource)
         why = next(filter(None, (rule(resource, other.project) for rule in type_.protect)), None)
         if why := why or context.keep_marks.why(type_, resource.data):
-            found[id_] = Verdict(Reason.PROTECTED, why)
-    rest = {resource.id: resource for resource in resources if resource.id not in found}
+            verdicts[id_] = Verdict(Reason.PROTECTED, why)
+    rest = {resource.id: resource for resource in resources if resource.id not in verdicts}
     for id_, verdict in _found(sweep, list(rest.values()), hooks, overruled).items():
         what = (other.name, type_, other.project.id, verdict.blocked_by, rest[id_], name)
-        found[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
-    return found
+        verdicts[id_] = dataclasses.replace(verdict, remedy=verdict.remedy or endings.remedy(*what))
+    return verdicts
 
 
 def needed_by(
@@ -292,17 +292,17 @@ def needed_by(
         resource counts as needed
     :raises Exception: a rule failed: what is needed is not known
     """
-    found = []
+    checks = []
     for name, ids in left.items():
         if ids is None:
             verdict = Verdict(Reason.IN_USE, f"{name} may need it: its leftovers are not known")
             return lambda resources: {resource.id: verdict for resource in resources}
         if ids:
-            found.append((name, rules[name](connection, project, ids)))
+            checks.append((name, rules[name](connection, project, ids)))
 
     def users(resources: Sequence[Resource]) -> dict[str, Verdict]:
         verdicts: dict[str, Verdict] = {}
-        for resource, (name, needs) in itertools.product(resources, found):
+        for resource, (name, needs) in itertools.product(resources, checks):
             if resource.id not in verdicts and (id_ := needs(resource)):
                 text = f"{name} {id_} may need it, and is still there"
                 verdicts[resource.id] = Verdict(Reason.IN_USE, text, (blocker(name, id_, project.id),))
