@@ -87,7 +87,7 @@ OPTS = {
 #: Probes at once, each over a new connection: a load balancer may choose another Keystone process for each.
 PROBES = 10
 
-Answer = TypeVar("Answer")
+Checked = TypeVar("Checked")
 
 #: Seconds to wait after a change, until validations that began before have ended and all database nodes have it.
 _WAIT = 2
@@ -317,8 +317,8 @@ def check_shared_cache(context: DrainContext) -> None:
         checked_at[:] = [time.monotonic()]
 
 
-def probe(check: Callable[[], Answer], times: int) -> list[Answer]:
-    """Run a check several times at once; return the answers.
+def probe(check: Callable[[], Checked], times: int) -> list[Checked]:
+    """Run a check several times at once; return its results.
 
     :raises Exception: the first error of a check, after all have ended
     """

@@ -153,28 +153,28 @@ class Filter:
             return self._application(environ, start_response)
         try:
             route = read(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
-            answer = self._answer(environ, route) if route else None
+            response = self._intercepted(environ, route) if route else None
         except Unclear:
-            answer = intercept.Refused(
+            response = intercept.Refused(
                 400,
                 "This path is ambiguous. Write it in its plain form: /v3/projects/{project_id}. "
                 "This request has deleted nothing.",
-            ).answer
+            ).response
         except intercept.Refused as refused:
-            answer = refused.answer
+            response = refused.response
         except _Said as said:
             shown: Iterable[bytes] = said.response(environ, start_response)
             return shown
-        if answer is None:
+        if response is None:
             return self._application(environ, start_response)
-        response = webob.Response(
-            status=answer.status, body=json.dumps(answer.body).encode(), content_type="application/json"
+        wsgi_response = webob.Response(
+            status=response.status, body=json.dumps(response.body).encode(), content_type="application/json"
         )
-        response.headers.update({"Vary": "X-Auth-Token", **answer.headers})
-        body: Iterable[bytes] = response(environ, start_response)
+        wsgi_response.headers.update({"Vary": "X-Auth-Token", **response.headers})
+        body: Iterable[bytes] = wsgi_response(environ, start_response)
         return body
 
-    def _answer(self, environ: Mapping[str, Any], route: Route) -> intercept.Answer | None:
+    def _intercepted(self, environ: Mapping[str, Any], route: Route) -> intercept.Response | None:
         token = environ.get("HTTP_X_AUTH_TOKEN", "")
         final = environ.get("HTTP_" + protocol.FINAL_HEADER.upper().replace("-", "_"))
         if final and self._settings.is_final(self._user_id(environ, route, token), final):

@@ -40,7 +40,7 @@ _HTML = "html"
 _WIDE = re.compile(rb"[\xf0-\xff]|\\u[dD][89abAB]")
 
 
-class AnswerRefused(Exception):
+class ResponseRefused(Exception):
     """An answer takes more than its share."""
 
 
@@ -58,7 +58,7 @@ class Limits:
     longest: int = 256 * MIB  #: bytes of one body, decompressed
     seconds: float = 120.0  #: from the request to the last byte of its answer
     memory: int = 1536 * MIB  #: bytes that all long answers together may take, their parsed JSON included
-    error: type[Exception] = AnswerRefused  #: is raised with a text
+    error: type[Exception] = ResponseRefused  #: is raised with a text
     group: str = ""  #: configuration group of the options, for messages
     _taken: int = 0
     #: Of a kind that its thread may take again: the garbage collector may free an answer in the middle of ``take``.
@@ -105,8 +105,8 @@ class _Share:
             self.limits.free(self._taken)
 
 
-class Answer(requests.Response):  # type: ignore[misc] # requests has no type information
-    """An answer whose body was read within the limits."""
+class Response(requests.Response):  # type: ignore[misc] # requests has no type information
+    """A response whose body was read within the limits."""
 
     _body = b""
     _share: _Share
@@ -249,39 +249,39 @@ class LimitedAdapter(requests.adapters.HTTPAdapter):  # type: ignore[misc] # req
             _limit(manager, self.limits)
         return manager
 
-    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> Answer:
-        """Send a request and read its answer.
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> Response:
+        """Send a request and read its response.
 
-        :raises Exception: ``limits.error``, if the answer exceeds a limit
+        :raises Exception: ``limits.error``, if the response exceeds a limit
         """
         request.headers["Accept-Encoding"] = "gzip"
         try:
-            answer: Answer = super().send(request, *args, **kwargs)
-            answer.__class__ = Answer
+            response: Response = super().send(request, *args, **kwargs)
+            response.__class__ = Response
             try:
-                self._read(answer)
+                self._read(response)
             except BaseException:
-                answer.close()  # the rest is not read, so that the connection is of no further use
+                response.close()  # the rest is not read, so that the connection is of no further use
                 raise
         except _Exceeded as error:
             raise self.limits.error(f"{_request(request)}: {error}") from None
-        return answer
+        return response
 
-    def _read(self, answer: Answer) -> None:
-        """Read the body of an answer."""
-        answer._share = _Share(self.limits)
+    def _read(self, response: Response) -> None:
+        """Read the body of a response."""
+        response._share = _Share(self.limits)
         # Without this header urllib3 does not decompress, which it does without a limit in some versions and cases.
-        coding = answer.headers.get("Content-Encoding", "").strip().lower()
-        answer.raw.headers.pop("Content-Encoding", None)
+        coding = response.headers.get("Content-Encoding", "").strip().lower()
+        response.raw.headers.pop("Content-Encoding", None)
         body, length = io.BytesIO(), 0
-        page = answer.status_code >= 400 and _HTML in answer.headers.get("Content-Type", "").lower()
-        for piece in _decompressed(coding, answer.iter_content(CHUNK)):
+        page = response.status_code >= 400 and _HTML in response.headers.get("Content-Type", "").lower()
+        for piece in _decompressed(coding, response.iter_content(CHUNK)):
             length += len(piece)
             if length > self.limits.longest:
                 raise _Exceeded(_too_long(self.limits))
-            answer._share.raise_to(length)
+            response._share.raise_to(length)
             body.write(piece[: _PAGE - body.tell()] if page else piece)
-        answer._body = body.getvalue()
+        response._body = body.getvalue()
 
 
 def _limit(manager: Any, limits: Limits) -> None:

@@ -19,7 +19,7 @@ import requests
 from oslo_log import log
 
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.keystone.http_limits import MIB, AnswerRefused, LimitedAdapter, Limits
+from cleanup_orchestrator.keystone.http_limits import MIB, LimitedAdapter, Limits, ResponseRefused
 
 LOG = log.getLogger(__name__)
 
@@ -130,8 +130,8 @@ class Caller:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer to the client, in the form of Keystone's answers."""
+class Response:
+    """A response to the client, in the form of those of Keystone."""
 
     status: int
     body: Mapping[str, Any]
@@ -143,7 +143,7 @@ class Refused(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.answer = Answer(
+        self.response = Response(
             status,
             {"error": {"code": status, "title": http.HTTPStatus(status).phrase, "message": message}},
             dict(headers or {}),
@@ -154,8 +154,8 @@ class _Unavailable(Exception):
     """The orchestrator gave no usable answer. The text is only for the log."""
 
 
-def handle(settings: Settings, target: Target, caller: Caller) -> Answer | None:
-    """Return the answer, or ``None`` if Keystone may run its own delete.
+def handle(settings: Settings, target: Target, caller: Caller) -> Response | None:
+    """Return the response, or ``None`` if Keystone may run its own delete.
 
     The hook calls it after Keystone's policy has allowed the delete. For the filter, only the orchestrator's policy
     decides. The only write is the record of the orchestrator.
@@ -163,10 +163,10 @@ def handle(settings: Settings, target: Target, caller: Caller) -> Answer | None:
     try:
         return _handle(settings, target, caller)
     except Refused as refused:
-        return refused.answer
+        return refused.response
 
 
-def _handle(settings: Settings, target: Target, caller: Caller) -> Answer | None:
+def _handle(settings: Settings, target: Target, caller: Caller) -> Response | None:
     asked = caller.asked_mode()
     orchestrator = _Orchestrator(settings, caller)
     if target.is_domain:
@@ -216,7 +216,7 @@ def _refuse_live_below(orchestrator: _Orchestrator, target: Target) -> None:
         )
 
 
-def _hand_over(orchestrator: _Orchestrator, target: Target, mode: str) -> Answer:
+def _hand_over(orchestrator: _Orchestrator, target: Target, mode: str) -> Response:
     try:
         deletion, location = orchestrator.create(target.id, mode)
     except _Unavailable as error:
@@ -233,7 +233,7 @@ def _hand_over(orchestrator: _Orchestrator, target: Target, mode: str) -> Answer
     else:
         happens = f"The resources of {named} are being listed. If there are none, the project is deleted."
     message = f"{happens} Follow it with 'openstack project deletion show {deletion['id']}'."
-    return Answer(202, {"message": message, "deletion": deletion}, {"Location": location})
+    return Response(202, {"message": message, "deletion": deletion}, {"Location": location})
 
 
 class _Orchestrator:
@@ -253,13 +253,13 @@ class _Orchestrator:
         :raises Refused: if the orchestrator refuses
         :raises _Unavailable: if it is not known whether the request was recorded
         """
-        answer, body = self._call("POST", "/v1/deletions", json={"project_id": project_id, "mode": mode})
+        response, body = self._call("POST", "/v1/deletions", json={"project_id": project_id, "mode": mode})
         deletion = body.get("deletion")
-        if answer.status_code != 202 or not isinstance(deletion, dict) or not _is_uuid(deletion.get("id")):
-            raise _Unavailable(f"POST /v1/deletions answered {answer.status_code}, but no deletion")
+        if response.status_code != 202 or not isinstance(deletion, dict) or not _is_uuid(deletion.get("id")):
+            raise _Unavailable(f"POST /v1/deletions answered {response.status_code}, but no deletion")
         if deletion.get("project_id") != project_id:
             raise _Unavailable("POST /v1/deletions answered about another project")
-        return deletion, answer.headers.get("Location") or f"{self._endpoint}/v1/deletions/{deletion['id']}"
+        return deletion, response.headers.get("Location") or f"{self._endpoint}/v1/deletions/{deletion['id']}"
 
     def live(self, domain_id: str) -> Iterator[Mapping[str, Any]]:
         """Yield every deletion under way in a domain.
@@ -270,10 +270,10 @@ class _Orchestrator:
         wanted = {"status": "live", "domain_id": domain_id, "sort": "id"}
         query: dict[str, str] = dict(wanted)
         while True:
-            answer, body = self._call("GET", "/v1/deletions", params=query)
+            response, body = self._call("GET", "/v1/deletions", params=query)
             rows = body.get("deletions")
-            if answer.status_code != 200 or not isinstance(rows, list) or not all(map(_is_deletion, rows)):
-                raise _Unavailable(f"GET /v1/deletions answered {answer.status_code}, but no list of deletions")
+            if response.status_code != 200 or not isinstance(rows, list) or not all(map(_is_deletion, rows)):
+                raise _Unavailable(f"GET /v1/deletions answered {response.status_code}, but no list of deletions")
             if any(row["domain_id"] != domain_id for row in rows):
                 raise _Unavailable("GET /v1/deletions answered about another domain")
             yield from rows
@@ -299,7 +299,7 @@ class _Orchestrator:
                 session.trust_env = False
                 for scheme in ("http://", "https://"):
                     session.mount(scheme, LimitedAdapter(Limits(_LONGEST, self._deadline - now)))
-                answer = session.request(
+                response = session.request(
                     method,
                     self._endpoint + path,
                     headers=headers,
@@ -308,31 +308,31 @@ class _Orchestrator:
                     allow_redirects=False,
                     **arguments,
                 )
-            body = answer.json()
+            body = response.json()
         # Errors of requests and of the system are OSErrors. Malformed requests and answers are ValueErrors.
-        except (OSError, ValueError, AnswerRefused) as error:
+        except (OSError, ValueError, ResponseRefused) as error:
             raise _Unavailable(f"{method} {self._endpoint}{path}: {type(error).__name__}: {error}") from None
         if not isinstance(body, dict):
-            raise _Unavailable(f"{method} {self._endpoint}{path} answered {answer.status_code} with something else")
-        if 400 <= answer.status_code < 500:
-            raise _refusal(answer, body)
-        return answer, body
+            raise _Unavailable(f"{method} {self._endpoint}{path} answered {response.status_code} with something else")
+        if 400 <= response.status_code < 500:
+            raise _refusal(response, body)
+        return response, body
 
 
-def _refusal(answer: requests.Response, body: Mapping[str, Any]) -> Exception:
+def _refusal(response: requests.Response, body: Mapping[str, Any]) -> Exception:
     """Return the orchestrator's refusal in the form of Keystone's errors.
 
-    An answer that is not an error of the orchestrator's API counts as unavailable.
+    A response that is not an error of the orchestrator's API counts as unavailable.
     """
     errors = body.get("errors")
     error = errors[0] if isinstance(errors, list) and errors else None
-    if not isinstance(error, dict) or error.get("status") != answer.status_code or "detail" not in error:
-        return _Unavailable(f"answered {answer.status_code}, but is not cleanup-orchestrator")
+    if not isinstance(error, dict) or error.get("status") != response.status_code or "detail" not in error:
+        return _Unavailable(f"answered {response.status_code}, but is not cleanup-orchestrator")
     if error.get("code") in _MISUNDERSTOOD:
-        return _Unavailable(f"answered {answer.status_code} {error['code']}: {error['detail']}")
-    kept = {name: answer.headers[name] for name in ("WWW-Authenticate", "Retry-After") if name in answer.headers}
+        return _Unavailable(f"answered {response.status_code} {error['code']}: {error['detail']}")
+    kept = {name: response.headers[name] for name in ("WWW-Authenticate", "Retry-After") if name in response.headers}
     message = str(error["detail"]).rstrip(".")
-    return Refused(answer.status_code, f"{message[:1].upper()}{message[1:]}. This request has deleted nothing.", kept)
+    return Refused(response.status_code, f"{message[:1].upper()}{message[1:]}. This request has deleted nothing.", kept)
 
 
 def _is_uuid(value: Any) -> bool:

@@ -135,21 +135,21 @@ class _Hook:
             query=flask.request.query_string.decode("utf-8", "replace"),
             request_id=headers.get("X-OpenStack-Request-Id") or environ.get("openstack.request_id", ""),
         )
-        answer = intercept.handle(self._settings, target, caller)
-        if answer is None:
+        response = intercept.handle(self._settings, target, caller)
+        if response is None:
             return None
-        if answer.status == 404:
+        if response.status == 404:
             # A client would take a 404 for a deleted project. Only Keystone may answer that.
             self._target(kind)
-            answer = intercept.Refused(
+            response = intercept.Refused(
                 503,
                 "The project has not been deleted: cleanup-orchestrator does not find it. "
                 "Check that it uses this Keystone.",
-            ).answer
-        response = flask.jsonify(answer.body)
-        response.status_code = answer.status
-        response.headers.update(answer.headers)
-        return response
+            ).response
+        flask_response = flask.jsonify(response.body)
+        flask_response.status_code = response.status
+        flask_response.headers.update(response.headers)
+        return flask_response
 
     @staticmethod
     def _enforce(kind: str) -> None:

@@ -16,7 +16,7 @@ import webob
 import webob.dec
 from oslo_log import log
 
-from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
+from cleanup_orchestrator.monitoring.probe import CachedProbe, NoResponse
 
 LOG = log.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Result:
     """The result of a probe."""
 
     part: Part
@@ -63,7 +63,7 @@ class Health:
         self._asked = [(part, CachedProbe(part.check, timeout, keep)) for part in parts]
         self._before: dict[str, str] = {}
 
-    def answers(self) -> tuple[Answer, ...]:
+    def results(self) -> tuple[Result, ...]:
         """Return the results of all parts within the timeout."""
         for _, ask in self._asked:
             ask.begin()
@@ -72,12 +72,12 @@ class Health:
             call, message = ask.begin(), ""
             try:
                 ask()
-            except (NoAnswer, Unfit) as error:
+            except (NoResponse, Unfit) as error:
                 message = str(error)
             except Exception as error:
                 message = type(error).__name__
             seconds = (call.ended or time.monotonic()) - call.began
-            results.append(Answer(part, not message, message, round(seconds, 3)))
+            results.append(Result(part, not message, message, round(seconds, 3)))
             if message != self._before.get(part.name, ""):  # log only changes: there can be many checks
                 said = f"does not answer: {message}" if message else "answers again"
                 (LOG.error if message else LOG.info)("health check: %s %s", part.name, said)
@@ -86,27 +86,27 @@ class Health:
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        """Answer one health check in plain text, or in JSON if the client accepts it."""
+        """Return the results in plain text, or in JSON if the client accepts it."""
         if request.method not in ("GET", "HEAD"):
             return webob.Response(status=405, headerlist=[("Allow", "GET, HEAD")])
-        answers = self.answers()
-        down = any(not a.ok and a.part.needed for a in answers)
+        results = self.results()
+        down = any(not r.ok and r.part.needed for r in results)
         if request.method == "HEAD" and not down:
             return webob.Response(status=204)
         status = 503 if down else 200
         offers = request.accept.acceptable_offers(["text/plain", "application/json"])
         if offers and offers[0][0] == "application/json":
-            return webob.Response(status=status, json_body=describe(answers), charset="UTF-8")
-        lines = [str(a) for a in answers if not a.ok]
+            return webob.Response(status=status, json_body=describe(results), charset="UTF-8")
+        lines = [str(r) for r in results if not r.ok]
         text = "\n".join(lines if down else ["OK", *lines])
         return webob.Response(status=status, text=text, content_type="text/plain", charset="UTF-8")
 
 
-def describe(answers: Sequence[Answer]) -> dict[str, Any]:
+def describe(results: Sequence[Result]) -> dict[str, Any]:
     """Return the JSON body for the results."""
-    bad = [a for a in answers if not a.ok]
-    status = "unavailable" if any(a.part.needed for a in bad) else "degraded" if bad else "ok"
+    bad = [r for r in results if not r.ok]
+    status = "unavailable" if any(r.part.needed for r in bad) else "degraded" if bad else "ok"
     parts = {
-        a.part.name: {"ok": a.ok, "needed": a.part.needed, "message": a.message, "seconds": a.seconds} for a in answers
+        r.part.name: {"ok": r.ok, "needed": r.part.needed, "message": r.message, "seconds": r.seconds} for r in results
     }
     return {"status": status, "parts": parts}

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """The probe did not answer in time."""
 
 
@@ -66,12 +66,12 @@ class CachedProbe(Generic[T]):
     def __call__(self) -> T:
         """Return the result of the function.
 
-        :raises NoAnswer: if the function has not returned in time
+        :raises NoResponse: if the function has not returned in time
         :raises Exception: what the function raised
         """
         call = self.begin()
         if not call.over.wait(max(0.0, call.began + self._timeout - time.monotonic())):
-            raise NoAnswer(f"no answer within {self._timeout:g} s")
+            raise NoResponse(f"no answer within {self._timeout:g} s")
         if call.error is not None:
             raise call.error
         result: T = call.result

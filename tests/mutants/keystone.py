@@ -96,7 +96,7 @@ MUTATIONS = (
     Mutation(
         "A 404 of the orchestrator reaches the client as Keystone's",
         PIPELINE,
-        "        if answer.status == 404:",
+        "        if response.status == 404:",
         "        if False:",
         HOOKED,
     ),

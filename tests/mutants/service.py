@@ -463,8 +463,8 @@ MUTATIONS = (
     Mutation(
         "A process without its broker is out of service",
         HEALTH,
-        "down = any(not a.ok and a.part.needed for a in answers)",
-        "down = any(not a.ok for a in answers)",
+        "down = any(not r.ok and r.part.needed for r in results)",
+        "down = any(not r.ok for r in results)",
         tests("monitoring/health monitoring/metrics"),
     ),
     Mutation(

@@ -269,7 +269,7 @@ def test_the_health_of_a_process_has_what_it_needs(names, parts):
     )
     workers = [types.SimpleNamespace(sound=none)] if "worker" in names else []
     found = service.Components.health(owner, names, *workers)
-    assert {answer.part.name: answer.part.needed for answer in found.answers()} == parts
+    assert {result.part.name: result.part.needed for result in found.results()} == parts
 
 
 def test_a_monitoring_port_that_is_in_use_is_logged_and_the_process_goes_on(said, monkeypatch, caplog):

@@ -12,7 +12,7 @@ import pytest
 from cleanup_orchestrator.keystone import assumptions, delegations, fence, guard, intercept, options, pipeline, protocol
 
 PROJECT = {"id": "p1", "name": "demo", "domain_id": "d1", "is_domain": False, "options": {}}
-REFUSED = intercept.Refused(404, "There is no project p1.").answer
+REFUSED = intercept.Refused(404, "There is no project p1.").response
 
 
 class Forbidden(Exception):
@@ -96,7 +96,7 @@ def site(monkeypatch):
 
 
 def test_a_delete_is_handed_over_with_what_keystone_knows_of_the_project(site):
-    site.answer = intercept.Answer(202, {"deletion": {}}, {"Location": "here"})
+    site.answer = intercept.Response(202, {"deletion": {}}, {"Location": "here"})
     answer = site.delete()
     ((target, caller),) = site.handled
     assert target == intercept.Target("p1", "demo", "d1", below=frozenset({"child"}))
@@ -142,7 +142,7 @@ def test_a_404_is_keystones_if_the_project_is_gone_meanwhile(site):
 def test_the_final_delete_passes_for_the_orchestrators_user_only(site, user, passes):
     site.request.headers = {protocol.FINAL_HEADER: "d-1"}
     site.request.environ = {"who": types.SimpleNamespace(user_id=user)}
-    site.answer = intercept.Answer(202, {})
+    site.answer = intercept.Response(202, {})
     assert (site.delete() is None, site.handled == []) == (passes, passes)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
+from cleanup_orchestrator.monitoring.probe import CachedProbe, NoResponse
 from tests.unit.monitoring.test_server import hang
 
 
@@ -15,7 +15,7 @@ def test_what_hangs_is_waited_for_once_and_only_so_long(play):
 
     ask = CachedProbe(slow, timeout=1, keep=10)
     for _ in range(5):
-        with pytest.raises(NoAnswer):
+        with pytest.raises(NoResponse):
             play.run(ask)
     assert play.now == 1.0  # the later ones do not wait at all
     play.sleep(30.0)

@@ -451,12 +451,12 @@ def test_a_worker_in_which_more_threads_hang_than_it_has_is_not_sound(site):
     site.with_hooks(list=site.hang)
     check = health.Health([health.Part("steps", site.worker.sound, needed=True)], keep=0)
     site.sweep(site.record())
-    assert check.answers()[0].ok
+    assert check.results()[0].ok
     site.sweep(site.record())
-    (answer,) = check.answers()
-    assert (str(answer), answer.message) == ("steps unavailable", "2 threads hang: restart it")
+    (result,) = check.results()
+    assert (str(result), result.message) == ("steps unavailable", "2 threads hang: restart it")
     site.is_abandoned()
-    assert check.answers()[0].ok
+    assert check.results()[0].ok
 
 
 def test_the_threads_in_which_a_step_makes_its_calls_hang_with_it(site, monkeypatch):
