@@ -25,7 +25,7 @@ def digest(ids: Iterable[str]) -> str:
 
 
 #: The digest of no ids: there is nothing to delete.
-NOTHING = digest(())
+EMPTY_DIGEST = digest(())
 
 
 def hash_of(steps: Iterable[Step]) -> str:
@@ -35,7 +35,7 @@ def hash_of(steps: Iterable[Step]) -> str:
     entry is JSON without spaces on a separate line, and the lines are sorted. The hash does not depend on a database,
     nor on the order in which services list.
     """
-    rows = [[s.region, s.service, s.type, s.digest] for s in _sweeps(steps) if s.digest not in ("", NOTHING)]
+    rows = [[s.region, s.service, s.type, s.digest] for s in _sweeps(steps) if s.digest not in ("", EMPTY_DIGEST)]
     lines = sorted(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -108,7 +108,7 @@ def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
         name: ((edges & set(after)) | (ordinary if EVERYTHING in edges else set())) - {name, EVERYTHING}
         for name, edges in after.items()
     }
-    wanted = {step.name for step in sweeps if step.digest not in ("", NOTHING)}
+    wanted = {step.name for step in sweeps if step.digest not in ("", EMPTY_DIGEST)}
     sorter = TopologicalSorter(graph)
     sorter.prepare()
     by_level = []

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.plans import EMPTY_DIGEST
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import compute as plugin
@@ -89,7 +89,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
     assert found["aggregate"].kept >= 1 and found["aggregate"].outcome is Outcome.CLEAR
     assert [left.id for left in found["flavor_access"].leftovers] == [target.first("flavor access")]
     assert [left.id for left in found["quota_set"].leftovers] == [target.project_id]
-    assert found["unreachable_server"] == StepResult(Outcome.CLEAR, digest=NOTHING)
+    assert found["unreachable_server"] == StepResult(Outcome.CLEAR, digest=EMPTY_DIGEST)
 
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):

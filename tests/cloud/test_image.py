@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.plans import EMPTY_DIGEST
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import glance
@@ -88,7 +88,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     protected = {left.id for left in found["image"].leftovers if left.reason is Reason.PROTECTED}
     assert protected == {target.first("public"), target.first("image", 4)}  # public and community
     assert found["task"].outcome is Outcome.CLEAR and found["task"].kept >= 1
-    assert found["membership"] == StepResult(Outcome.CLEAR, digest=NOTHING, absent=True)  # not asked for
+    assert found["membership"] == StepResult(Outcome.CLEAR, digest=EMPTY_DIGEST, absent=True)  # not asked for
     reasons = {left.id: left.reason for left in found["metadef_namespace"].leftovers}
     assert reasons == {
         "image-target::Demo": Reason.PRESENT,

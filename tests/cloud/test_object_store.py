@@ -16,7 +16,7 @@ import requests
 from openstack import exceptions
 
 from cleanup_orchestrator.core.deletion import Mode, Status
-from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.plans import EMPTY_DIGEST
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer
@@ -125,7 +125,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     assert everything(target) == before
     assert {left.id for left in found["container"].leftovers} == set(before["object-store containers"])
     assert [left.name for left in found["account_metadata"].leftovers] == ["team, temp-url-key"]
-    assert found["account"] == StepResult(Outcome.CLEAR, digest=NOTHING, absent=True)  # not asked for
+    assert found["account"] == StepResult(Outcome.CLEAR, digest=EMPTY_DIGEST, absent=True)  # not asked for
 
 
 def test_every_page_is_read(projects, sweeper, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.plans import EMPTY_DIGEST
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import orchestration as plugin
@@ -66,7 +66,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
     assert ids(found["software_config"]) == set(target.ids["software config"])
     assert ids(found["software_deployment"]) == set(target.ids["software deployment"])
     assert found["stack_user_project"] == StepResult(
-        Outcome.CLEAR, digest=NOTHING, absent=True
+        Outcome.CLEAR, digest=EMPTY_DIGEST, absent=True
     )  # the domain is not configured
 
 

@@ -90,13 +90,13 @@ class Sweep(DeletionRunner):
         deleting = (
             self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
         )
-        outside = type_.all_projects_view() if type_.token.scoped and project.gone else None
-        if outside is not None:
+        view = type_.all_projects_view() if type_.token.scoped and project.gone else None
+        if view is not None:
             # Keystone no longer gives a token of the project: an admin's token lists the resources and deletes none.
-            session = context.session(outside, read_only, project.gone)
+            session = context.session(view, read_only, project.gone)
             connection = context.clouds.connection(session, self.step.region)
             marks = KeepMarks.from_conf(self.worker.conf)
-            sweep = SweepContext(outside, connection, project, marks, most_listed=self.worker.conf.worker.most_listed)
+            sweep = SweepContext(view, connection, project, marks, most_listed=self.worker.conf.worker.most_listed)
             return listing.inventory(sweep, Reason.PROJECT_GONE)
         guard = context.guard if deleting else read_only
         session = context.session(type_, guard, project.gone)

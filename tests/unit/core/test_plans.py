@@ -115,7 +115,7 @@ def test_what_a_plan_does_not_know_it_names(step, gap):
 
 NO_TOKEN = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone issues no token")
 ALL = dataclasses.replace(left("1"), digest=plans.digest(["1"]))
-EMPTY = dataclasses.replace(CLEAR, digest=plans.NOTHING)
+EMPTY = dataclasses.replace(CLEAR, digest=plans.EMPTY_DIGEST)
 MORE = dataclasses.replace(left("1"), digest="", more=True)
 
 
@@ -214,7 +214,7 @@ def test_an_inventory_for_a_plan_names_what_would_be_deleted_or_kept_and_why():
 
 
 def test_an_empty_inventory_has_the_digest_of_nothing():
-    assert sweeps.inventory(Shelf().type(), None, US).digest == plans.NOTHING
+    assert sweeps.inventory(Shelf().type(), None, US).digest == plans.EMPTY_DIGEST
 
 
 def test_a_failed_inventory_has_no_digest():

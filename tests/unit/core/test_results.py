@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.findings import (
     Surveyed,
 )
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.plans import EMPTY_DIGEST
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.results import believed
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult
@@ -117,7 +117,7 @@ ABSENT = StepResult(Outcome.CLEAR, absent=True)
         ([], [NOT_FOUND], Outcome.UNKNOWN, Reason.NOT_SUPPORTED),
         ([CLEAR], [NOT_FOUND], Outcome.UNKNOWN, Reason.ERROR),
         ([dataclasses.replace(left("a"), digest="x")], [NOT_FOUND, NOT_FOUND], Outcome.UNKNOWN, Reason.ERROR),
-        ([dataclasses.replace(CLEAR, digest=NOTHING), failed(Reason.UNREACHABLE)], [NOT_FOUND], Outcome.UNKNOWN,
+        ([dataclasses.replace(CLEAR, digest=EMPTY_DIGEST), failed(Reason.UNREACHABLE)], [NOT_FOUND], Outcome.UNKNOWN,
          Reason.ERROR),
         ([NOT_FOUND], [NOT_FOUND], Outcome.UNKNOWN, Reason.NOT_SUPPORTED),
         ([CLEAR], [failed(Reason.FORBIDDEN)], Outcome.UNKNOWN, Reason.FORBIDDEN),
