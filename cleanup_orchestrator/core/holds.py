@@ -28,7 +28,7 @@ class Brake:
     def explained(self) -> str:
         """Say who set the brake, when and why: only for users who may read the brake."""
         since = f" at {utc(self.since)}" if self.since else ""
-        return f"the brake, pulled by {self.user_name or self.user_id or 'an unknown user'}{since}: {self.reason}"
+        return f"the brake, set by {self.user_name or self.user_id or 'an unknown user'}{since}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

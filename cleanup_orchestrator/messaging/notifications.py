@@ -224,9 +224,9 @@ class Announcer:
         self.say(f"{SCAN_PREFIX}.{scan.status}", lambda: scan_payload(scan, self._steps(scan.id)), bad)
 
     def brake_changed(self, brake: Brake) -> None:
-        """Announce the brake after it was set or released."""
+        """Announce the brake after it was set or lifted."""
         said = {**brake.to_dict(), "reason": redact(brake.reason), "since": _time(brake.since)}
-        self.say(f"{BRAKE}.{'pulled' if brake.on else 'lifted'}", lambda: said, brake.on)
+        self.say(f"{BRAKE}.{'set' if brake.on else 'lifted'}", lambda: said, brake.on)
 
     def say(self, event_type: str, said: Callable[[], Mapping[str, Any]], error: bool = False) -> None:
         """Add a notification to the queue.
@@ -285,5 +285,5 @@ def event_types() -> tuple[str, ...]:
     """Return every event type about deletions, liens and the brake."""
     conditions = (what for rule in CONDITIONS.values() for what in (rule.begun, rule.over) if what)
     of_deletions = (*map(str, Status), "forced", *conditions)
-    others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.pulled", f"{BRAKE}.lifted")
+    others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.set", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

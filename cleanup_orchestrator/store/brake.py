@@ -1,4 +1,4 @@
-"""The brake: whether it is on, and who set or released it last."""
+"""The brake: whether it is on, and who set or lifted it last."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Brakes(Repository):
             return current_brake(c)
 
     def set(self, wanted: Brake) -> Brake:
-        """Set the brake or release it, and return it.
+        """Set the brake or lift it, and return it.
 
         ``since`` becomes the database's time. A brake that is already in the wanted position stays as it is and is
         returned. The brake is in force from the commit on. A second transaction makes every live deletion due, so that

@@ -24,7 +24,7 @@ class CommitListener(Protocol):
         """Receive a lien that was recorded, or, with ``deleted_at``, removed."""
 
     def brake_changed(self, brake: Brake) -> None:
-        """Receive the brake after it was set or released."""
+        """Receive the brake after it was set or lifted."""
 
     def scan_moved(self, scan: OrphanScan) -> None:
         """Receive an orphan scan that was created, or whose status changed."""

@@ -241,7 +241,7 @@ changes = sa.Table(
     **_OPTIONS,
 )
 
-#: At most one row: whether the brake is on, who set or released it last, and why.
+#: At most one row: whether the brake is on, who set or lifted it last, and why.
 brakes = sa.Table(
     "brakes",
     metadata,

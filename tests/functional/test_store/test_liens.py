@@ -29,8 +29,8 @@ def test_what_is_written_is_read(store):
     assert read == made and read.in_force(now)
     with pytest.raises(NotFound):
         store.lien("11111111-2222-3333-4444-555555555555")
-    pulled = store.set_brake(Brake(True, "ünïcødé 🗑", None, "u", "alice", "req-1"))
-    assert store.brake() == pulled and pulled.since is not None
+    on = store.set_brake(Brake(True, "ünïcødé 🗑", None, "u", "alice", "req-1"))
+    assert store.brake() == on and on.since is not None
 
 
 def test_only_unexpired_liens_are_in_force(store):

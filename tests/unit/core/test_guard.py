@@ -333,7 +333,7 @@ def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
 
 
 def test_attempts_on_hold_do_not_count():
-    """Else a brake that is pulled three times would end a report, or leave quotas behind."""
+    """Else a brake that is set three times would end a report, or leave quotas behind."""
     w = World(deletion(mode=Mode.REPORT), PORT, QUOTA)
     w.answers = {"drain": lambda _: ON_HOLD}
     for _ in range(10):

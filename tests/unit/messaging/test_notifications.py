@@ -230,7 +230,7 @@ def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
     assert [(priority, event.removeprefix("project_cleanup.")) for priority, event, _ in found] == [
         ("INFO", "deletion.accepted"),
         ("INFO", "lien.recorded"),
-        ("ERROR", "brake.pulled"),
+        ("ERROR", "brake.set"),
         ("INFO", "deletion.on_hold"),
         ("INFO", "lien.removed"),
         ("INFO", "brake.lifted"),
