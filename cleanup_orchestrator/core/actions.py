@@ -219,7 +219,7 @@ class _Draft:
                 self._count_empty()
             case MarkDrained(at):
                 self._set(drained_at=at, empty_inventories=0, progress_at=self._now)
-                self._say(EventType.DRAIN_HELD, f"the drain took hold at {at.isoformat()}Z")
+                self._say(EventType.DRAIN_HELD, f"the lock took hold at {at.isoformat()}Z")
             case MarkClosed(at, drain_held):
                 empty = self.deletion.empty_inventories if drain_held else 0
                 drained_at = self.deletion.drained_at or at

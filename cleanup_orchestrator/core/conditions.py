@@ -158,8 +158,8 @@ def _settled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     if until is None:
         return _reopened(Type.SETTLED, view)
     if view.now >= until:
-        return fine(Type.SETTLED, f"no service caches a token from before the drain since {utc(until)}")
-    text = f"tokens validated before the drain may be cached by services until {utc(until)}"
+        return fine(Type.SETTLED, f"no service caches a token from before the lock since {utc(until)}")
+    text = f"tokens validated before the lock may be cached by services until {utc(until)}"
     return SetCondition(Type.SETTLED, False, "token_caches", text)
 
 

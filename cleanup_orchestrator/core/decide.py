@@ -254,7 +254,7 @@ def _after_report(round_: Round, plan: ActionPlan, totals: str) -> Actions:
         return await_children(view, plan)
     if view.below:
         return plan.end(Status.LEFTOVERS, Reason.PROJECT_HAS_CHILDREN, view.below)
-    text = "the inventory without a drain was empty"
+    text = "the inventory before the lock was empty"
     return (Move(Status.DRAINING, StatusReason.EMPTY_BEFORE_DRAIN, text),)
 
 

@@ -258,7 +258,7 @@ def _last_scoped_lists(view: Snapshot) -> str:
     scoped = sorted({s.name for s in listed if s.token.scoped})
     if not scoped:
         return ""
-    when = "behind the drain" if d.drained_at else "while others still got tokens"
+    when = "while the project was locked" if d.drained_at else "while others still got tokens"
     return f"; empty at the last list with a token of the project, {when}: {', '.join(scoped)}"
 
 

@@ -68,7 +68,7 @@ OPTS = {
             help="The longest time for which a service of the cloud accepts a token or a secret without asking "
             "Keystone again, in seconds. This is the highest value of [keystone_authtoken] token_cache_time of all "
             "services and of secret_cache_duration of Swift's s3token. An inventory counts as final only if this time "
-            "has passed since the drain.",
+            "has passed since the project was locked.",
         ),
         cfg.StrOpt(
             "inherited_grants",
@@ -77,7 +77,7 @@ OPTS = {
                 ("close", "go on; the project is disabled before the last inventory, and only that one counts"),
                 ("block", "wait, locked as far as possible, until an admin has removed these grants"),
             ],
-            help="What to do if users still get tokens for the project after the drain, through grants that they "
+            help="What to do if users still get tokens for the locked project, through grants that they "
             "inherit from its domain or from a parent project.",
         ),
     ]

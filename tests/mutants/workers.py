@@ -894,7 +894,7 @@ MUTATIONS = (
     Mutation(
         "The drain of a service is requested before it is written down",
         "cleanup_orchestrator/worker/steps/service_drains.py",
-        '        context.record_intent(drain.SERVICE_DRAINED, data, "the drain of a service")\n        try:\n',
+        '        context.record_intent(drain.SERVICE_DRAINED, data, "the lock of the project in a service")\n        try:\n',
         "        try:\n",
         tests("worker/service_drains"),
     ),

@@ -72,4 +72,4 @@ class Drain(DeletionRunner):
         except Stopped:
             raise
         except Exception as error:
-            LOG.info("no token of project %s before it is drained again: %s", context.project_id, error)
+            LOG.info("no token of project %s before it is locked again: %s", context.project_id, error)

@@ -35,14 +35,14 @@ def drain_services(context: StepContext) -> str:
         if (service.region, service.service_type) not in own:
             continue
         data = {"region": service.region, "service": service.service_type}
-        context.record_intent(drain.SERVICE_DRAINED, data, "the drain of a service")
+        context.record_intent(drain.SERVICE_DRAINED, data, "the lock of the project in a service")
         try:
             session = context.clouds.service_session(context.guard)
             drains.drain(session, service, context.deletion.project_id, _timeout(context))
         except Stopped:
             raise
         except Exception as error:
-            text = f"{drains.name(service)} was not drained: {classify(error).message}"
+            text = f"{drains.name(service)} may still accept new resources of the project: {classify(error).message}"
             LOG.info("%s", text)
             context.note(EventType.DRAIN_SERVICE_FAILED, text, data)
         else:

@@ -100,7 +100,7 @@ def test_two_empty_inventories_after_the_caches_ran_out_then_one_more_after_clos
     settled = world.deletion.drained_at + world.rules.settle
     assert len(world.empty_rounds) == 3
     assert all(opened >= settled for opened in world.empty_rounds)
-    assert world.deletion.condition("settled").message.startswith("no service caches a token from before the drain")
+    assert world.deletion.condition("settled").message.startswith("no service caches a token from before the lock")
     assert world.empty_rounds[2] >= world.deletion.closed_at
 
 

@@ -95,7 +95,7 @@ def test_a_worker_that_fails_during_a_repeated_drain_is_replaced():
 
 
 @pytest.mark.parametrize(
-    ("drained", "words"), [(CLEAR, "behind the drain"), (INHERITED, "while others still got tokens")]
+    ("drained", "words"), [(CLEAR, "while the project was locked"), (INHERITED, "while others still got tokens")]
 )
 def test_the_record_names_the_types_that_were_last_listed_with_a_project_token(drained, words):
     world = World(deletion(), PORT, SECRET)
