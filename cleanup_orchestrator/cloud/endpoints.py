@@ -186,12 +186,12 @@ class KnownEndpoints:
         self._since = time.monotonic()
 
     def forget(self) -> None:
-        """Drop them: the next caller of :meth:`recent` asks Keystone."""
+        """Drop the registered endpoints: the next caller of :meth:`recent` asks Keystone."""
         with self._lock:
             self._registered = None
 
     def recent(self, identity: Adapter) -> Registered:
-        """Return them, as Keystone had them within the last seconds (:data:`KEEP`).
+        """Return the registered endpoints as Keystone had them within the last seconds (:data:`KEEP`).
 
         :raises BadAnswer: Keystone truncated a list
         :raises keystoneauth1.exceptions.ClientException: Keystone did not answer
@@ -205,7 +205,7 @@ class KnownEndpoints:
         return registered
 
     def latest(self) -> Registered | None:
-        """Return those that were read last; makes no call."""
+        """Return the endpoints that were read last; make no call."""
         with self._lock:
             return self._registered
 

@@ -313,7 +313,7 @@ class Projects:
             raise
 
     def ungrant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
-        """Take a role on the project away. Idempotent: not there is fine.
+        """Take a role on the project away. Idempotent: a missing role is no error.
 
         :raises BadAnswer: something else than Keystone answers 404
         """

@@ -48,42 +48,42 @@ class Profile:
 
     @property
     def only_reports(self) -> bool:
-        """Whether it deletes no resource, and locks the project only after an inventory found nothing."""
+        """Whether the deletion deletes no resource, and locks the project only after an inventory found nothing."""
         return self.mode is Mode.REPORT
 
     @property
     def keeps_project(self) -> bool:
-        """Whether it gives the project back: it neither disables nor removes it, nor deletes its settings."""
+        """Whether the deletion gives the project back: it neither disables nor removes it, nor deletes its settings."""
         return self.mode is Mode.EMPTY
 
     @property
     def writes(self) -> bool:
-        """Whether it may change anything in the cloud."""
+        """Whether the deletion may change anything in the cloud."""
         return not self.dry_run and self.origin is not Origin.NOTICED
 
     @property
     def deletes(self) -> bool:
-        """Whether it deletes resources."""
+        """Whether the deletion deletes resources."""
         return self.mode in DELETING_MODES and not self.dry_run
 
     @property
     def plans(self) -> bool:
-        """Whether it only shows what a deletion with the same mode would delete."""
+        """Whether the deletion only shows what a deletion with the same mode would delete."""
         return self.mode in DELETING_MODES and self.dry_run
 
     @property
     def insists(self) -> bool:
-        """Whether it goes on until the project is empty. Any other one ends with a report, and frees the project."""
+        """Whether the deletion continues until the project is empty. Any other one ends with a report."""
         return self.mode is Mode.CASCADE and not self.dry_run
 
     @property
     def may_be_forced(self) -> bool:
-        """Whether an admin may decide to abandon what it cannot delete."""
+        """Whether an admin may decide to abandon what the deletion cannot delete."""
         return self.insists and self.requested
 
     @property
     def requested(self) -> bool:
-        """Whether a user requested it for a project that Keystone knew, so that the project can be restored."""
+        """Whether a user requested the deletion of a project that Keystone knew. Such a project can be restored."""
         return self.origin is Origin.REQUEST
 
     @property
@@ -93,7 +93,7 @@ class Profile:
 
     @property
     def adopted(self) -> bool:
-        """Whether the project was gone before it was requested."""
+        """Whether the project was gone before its deletion was requested."""
         return self.origin is Origin.ADOPTED
 
 
@@ -196,11 +196,11 @@ class Force:
 
     @property
     def who(self) -> str:
-        """Say for people who decided it, and why."""
+        """Return the user who decided and the reason, as text for people."""
         return f"{self.user_name or self.user_id or 'an unknown user'} ({self.reason})"
 
     def __str__(self) -> str:
-        """Say for people who asked for force, and why."""
+        """Return the user who requested force and the reason, as text for people."""
         return f"by force of {self.who}"
 
 

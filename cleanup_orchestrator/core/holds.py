@@ -26,7 +26,7 @@ class Brake:
 
     @property
     def explained(self) -> str:
-        """Say who set the brake, when and why: only for users who may read the brake."""
+        """Return who set the brake, when and why, only for users who may read the brake."""
         since = f" at {utc(self.since)}" if self.since else ""
         return f"the brake, set by {self.user_name or self.user_id or 'an unknown user'}{since}: {self.reason}"
 
@@ -48,7 +48,7 @@ class Lien:
     deleted_by: str = ""  #: id of the user who removed it
 
     def in_force(self, now: datetime.datetime) -> bool:
-        """Whether it is in force at a time of the database's clock."""
+        """Whether the lien is in force at a time of the database's clock."""
         return self.deleted_at is None and (self.expires_at is None or now < self.expires_at)
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Lien:
 
     @property
     def explained(self) -> str:
-        """Say also why: only for users who may read liens."""
+        """Return the text with the reason, only for users who may read liens."""
         return f"{self}: {self.reason}"
 
 
@@ -84,11 +84,11 @@ class Waiver:
     deleted_by: str = ""  #: id of the user who withdrew it
 
     def in_force(self, now: datetime.datetime) -> bool:
-        """Whether it is in force at a time of the database's clock."""
+        """Whether the waiver is in force at a time of the database's clock."""
         return self.deleted_at is None and now < self.expires_at
 
     def covers(self, service_type: str, region: str) -> bool:
-        """Whether it covers a catalog entry."""
+        """Whether the waiver covers a catalog entry."""
         return self.service_type == service_type and self.region in ("", region)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Waiver:
 
     @property
     def explained(self) -> str:
-        """Say also why: only for users who may read waivers."""
+        """Return the text with the reason, only for users who may read waivers."""
         return f"{self}: {self.reason}"
 
 

@@ -101,9 +101,10 @@ def waits(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, str]:
 
 
 def behind(deletion: Deletion, steps: Iterable[StepView]) -> Mapping[Place, tuple[str, ...]]:
-    """Return for each type that waits in the present delete round which types do not move that it waits for.
+    """Return, for each type that waits in the present delete round, the types that it waits for and that do not move.
 
-    Directly or not. A type whose service deletes its resources moves, and so does one that is being swept.
+    A type may wait for another one directly or not. A type whose service deletes its resources moves, and so does a
+    type that is being swept.
     """
     every, round_ = list(steps), deletion.round
     late, kept = _late(deletion, every), deletion.profile.keeps_project

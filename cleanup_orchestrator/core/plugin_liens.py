@@ -43,7 +43,7 @@ def binding(deletion: Deletion) -> bool:
 
 
 def sentence(leftovers: Iterable[Leftover]) -> str:
-    """Return which found resources others use, and who does; empty: none."""
+    """Return which leftovers are protected or used by other projects, and why; empty: none."""
     used = [one for one in leftovers if one.reason in _IN_USE and not one.abandoned]
     said = [f"{one.id}{f' ({one.name})' if one.name else ''}: {one.message[:_LONGEST]}" for one in used[:_NAMED]]
     more = [f"and {len(used) - _NAMED} more"] if len(used) > _NAMED else []

@@ -89,7 +89,7 @@ def turns(lines: Mapping[LineKey, Line], places: int) -> Iterator[LineKey]:
 
 
 def _heap(groups: Iterable[tuple[str, Iterable[Line]]]) -> list[_Key]:
-    """Return those with a deletion that waits, as a heap."""
+    """Return the groups with a deletion that waits, as a heap."""
     heap = []
     for id_, lines in groups:
         lines = tuple(lines)
@@ -102,7 +102,7 @@ def _heap(groups: Iterable[tuple[str, Iterable[Line]]]) -> list[_Key]:
 
 
 def _next(heap: list[_Key], waits: bool, number: int) -> None:
-    """Put the first one behind the others with as many places, or take it out if nothing of it still waits."""
+    """Put the first group behind those with as many places, or remove it if none of its deletions still waits."""
     held, _turn, oldest, id_ = heap[0]
     if waits:
         heapq.heapreplace(heap, (held + 1, (datetime.datetime.max, number), oldest, id_))

@@ -69,8 +69,8 @@ class Round:
     def results(self, outcome: Outcome) -> list[Step]:
         """Return the steps of an outcome, without informational and abandoned ones.
 
-        Nor are those among them of which nothing is selected: neither a type outside of the selection, whatever its
-        list said, nor one whose leftovers are all outside of it.
+        Steps of which nothing is selected are left out, too: a type outside of the selection, whatever its list said,
+        and one whose leftovers are all outside of it.
         """
         ended = (s for s in self.subjects if s.outcome is outcome and not s.informational)
         return [s for s in ended if not self.is_abandoned(s) and self.selected(s)]
@@ -343,7 +343,7 @@ def _access_since(view: Snapshot, step: Step) -> bool:
 def refused_token(deletion: Deletion, steps: Iterable[Step]) -> str:
     """Return why Keystone issues no token of the project, if a step of this attempt found out; otherwise nothing.
 
-    It holds until the next survey or access step begins. So not every sweep logs in to find it out again.
+    The reason holds until the next survey or access step begins, so that not every sweep logs in to find it out again.
     """
     mine = [s for s in steps if s.round >= deletion.since_round]
     asked = [s.started_at for s in mine if s.kind in (StepKind.SURVEY, StepKind.ACCESS) and s.started_at is not None]

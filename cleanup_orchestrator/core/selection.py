@@ -25,7 +25,7 @@ class Selection:
     created_before: datetime.datetime | None = None  #: UTC; a resource must have been created earlier
 
     def __bool__(self) -> bool:
-        """Whether there is a criterion."""
+        """Whether the selection has a criterion."""
         return self.by_type or self.by_resource
 
     @property
@@ -35,7 +35,7 @@ class Selection:
 
     @property
     def by_resource(self) -> bool:
-        """Whether it depends on the single resource what is selected."""
+        """Whether the selection depends on properties of each resource."""
         return bool(self.tags) or self.created_before is not None
 
     def has_type(self, service: str, type_: str) -> bool:
@@ -59,7 +59,7 @@ class Selection:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Selection:
-        """Return the selection that :meth:`to_dict` returned the criteria of."""
+        """Return the selection with the criteria that :meth:`to_dict` returned."""
         before = stored["created_before"]
         named = {name: tuple(stored[name]) for name in ("services", "types", "tags")}
         return cls(**named, created_before=datetime.datetime.fromisoformat(before) if before else None)

@@ -149,8 +149,8 @@ class Snapshot:
     def waits_indefinitely(self) -> bool:
         """Whether an unknown result is waited for without a limit.
 
-        It is not where that would lock out a user, or keep one waiting. Nor in an inventory under force: an unknown
-        result there sends the deletion back to a delete round, which may abandon it.
+        The wait has a limit where it would lock out a user, or keep a user waiting. An inventory under force does not
+        wait either: an unknown result there sends the deletion back to a delete round, which may abandon it.
         """
         d = self.deletion
         if d.purpose is RoundPurpose.INVENTORY and force.works(d):

@@ -73,7 +73,7 @@ class Token(StrEnum):
 
     @property
     def scoped(self) -> bool:
-        """Whether it is scoped into the project, so that there is none once the project is disabled or gone."""
+        """Whether the token is scoped into the project, so that there is none once the project is disabled or gone."""
         return self in (Token.PROJECT, Token.MEMBER)
 
 
@@ -91,7 +91,7 @@ class ScanCounts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepView:
-    """What a person is shown of a step, and all that what he is shown follows from."""
+    """What views show of a step, and the values from which they derive it."""
 
     id: str
     owner_id: str  #: of the deletion or the orphan scan that it is a step of
@@ -141,7 +141,7 @@ class StepView:
 
     @property
     def polled(self) -> bool:
-        """Whether it runs again only to see whether the deletes that its service accepted have ended."""
+        """Whether the step runs again only to see whether the deletes that its service accepted have ended."""
         return self.outcome is Outcome.LEFTOVERS and self.reason == Reason.DELETING
 
     @property

@@ -223,10 +223,10 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
 def _needed(d: Deletion, rules: Rules) -> int:
     """Return how many empty inventories the verification needs before its next stage.
 
-    ``empty_inventories`` (two) before the project is disabled. One more afterwards if the drain had taken hold by then,
-    unless the drain is known to have held at each moment until the project was disabled: then the two still count. If
-    it had not taken hold (inherited grants, or no drain), disabling the project was the drain. Then only later
-    inventories prove anything, and all of them are needed again.
+    Before the project is disabled, ``empty_inventories`` (two) are needed. If the drain had taken hold by then, one
+    more is needed afterwards, unless the drain is known to have held at each moment until the project was disabled:
+    then the two still count. If the drain had not taken hold (inherited grants, or no drain), disabling the project was
+    the drain. Then only later inventories prove anything, and all of them are needed again.
     """
     if d.closed_at and d.drained_at and d.drained_at < d.closed_at:
         return 1
@@ -294,7 +294,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
 def _leave_settings_round(view: Snapshot) -> Actions:
     """Leave the round of project settings while the project must not be removed, so that a cancel is possible.
 
-    But not once the removal may have begun. Afterwards the project is proven empty again.
+    The round is not left once the removal may have begun. After the round the project is proven empty again.
     """
     remove = view.task(StepKind.REMOVE)
     withheld = remove.state is StepState.DONE and remove.reason == Reason.ON_HOLD

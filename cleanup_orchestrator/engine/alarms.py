@@ -15,7 +15,7 @@ class Alarms:
     """
 
     def __init__(self, ring: Callable[[str], None]) -> None:
-        """Create it.
+        """Create the alarms of an engine.
 
         :param ring: called with the id of each deletion that is due
         """

@@ -290,7 +290,7 @@ class Engine:
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion and every orphan scan that is due, until told to stop.
 
-        It is due although nothing happens to it if a message was lost.
+        A deletion whose message was lost is due as well, although nothing else happens to it.
         """
         while not stop.is_set():
             for id_ in self._due():

@@ -120,7 +120,7 @@ class Response(requests.Response):  # type: ignore[misc] # requests has no type 
     def apparent_encoding(self) -> str:
         """The encoding of a text whose header names none.
 
-        It is not guessed: that takes minutes for a long one.
+        The encoding is not guessed: that takes minutes for a long text.
         """
         return "utf-8"
 

@@ -136,7 +136,7 @@ class WorkerEndpoint:
     target = oslo_messaging.Target(version=VERSION)
 
     def __init__(self, handle: Callable[..., None], force: Callable[[str], Mapping[str, str]]) -> None:
-        """Create it.
+        """Create the endpoint.
 
         :param handle: does steps one after the other, given their ids
         :param force: see :meth:`Bus.force`

@@ -37,8 +37,8 @@ class Expiring(Generic[T]):
     def add(self, c: Connection, new: T) -> T:
         """Insert a row; ``created_at`` becomes the database's time.
 
-        It is in force from the commit on. A row with this id is returned as it is: an earlier attempt was committed,
-        and its answer was lost.
+        The row is in force from the commit on. A row with this id is returned as it is: an earlier attempt was
+        committed, and its answer was lost.
         """
         if row := c.execute(sa.select(self.table).where(self.table.c.id == new.id)).first():
             return self.record(row)

@@ -76,8 +76,8 @@ class Leftovers(Repository):
     ) -> Sequence[ProjectLeftover]:
         """Return one page of what the latest deletion of each project left, in the order in which it was found.
 
-        Not what a dry run found, nor what was left when a deletion was cancelled: the project still uses it. Resources
-        that are deleted with their project are not left after its deletion has ended.
+        What a dry run found, or what was left when a deletion was cancelled, is left out: the project still uses it.
+        Resources that are deleted with their project are not left after its deletion has ended.
 
         :param marker: the row after which the page begins
         :param domain_id: only of projects of this domain

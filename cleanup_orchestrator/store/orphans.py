@@ -226,8 +226,8 @@ class OrphanScans(Repository):
     def put_steps(self, holder: Step, wanted: Iterable[Step], not_covered: Sequence[Mapping[str, str]]) -> bool:
         """Record what the step that reads the catalog found.
 
-        That is the lists to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim no
-        longer holds, nothing is saved.
+        The new steps are the lists to scan; what cannot be scanned is recorded with the scan. A repetition changes
+        nothing. ``False``: the claim no longer holds, nothing is saved.
         """
         with self._database.begin() as c:
             if not _hold_claim(c, holder):
@@ -390,7 +390,7 @@ _HOLD_CLAIM = (
 def _hold_claim(c: Connection, step: Step) -> bool:
     """Return whether the claim of a step still holds and its scan has not ended.
 
-    Its row is locked from then on.
+    The row of the step is locked until the transaction ends.
     """
     return bool(c.execute(_HOLD_CLAIM, guard.claim(step)).rowcount == 1)
 
@@ -402,9 +402,9 @@ def _forget_unconfirmed(c: Connection, scan_id: str) -> None:
 def _expect_new_values(c: Connection) -> None:
     """Make PostgreSQL plan each statement of the transaction for its own values.
 
-    It does not know how many rows a new part has, and reads all of them to find those of a page. A plan for any values,
-    which it makes for a repeated statement, compares each row with each value of the page, one after the other. A plan
-    for the given values uses a hash table.
+    PostgreSQL does not know how many rows a new part has, and reads all of them to find those of a page. A plan for any
+    values, which PostgreSQL makes for a repeated statement, compares each row with each value of the page, one after
+    the other. A plan for the given values uses a hash table.
     """
     if c.dialect.name == "postgresql":
         c.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")

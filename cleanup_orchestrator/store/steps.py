@@ -83,7 +83,7 @@ class Steps(Repository):
     def places(self) -> Sequence[Place]:
         """Return the region, service and type of all steps on record that concern a service, each once.
 
-        One index has these three columns, and no other: with a condition on another one it takes twice the time.
+        One index has these three columns, and no other: a condition on another one doubles the time.
         """
         s = t.steps.c
         query = sa.select(s.region, s.service, s.type).where(s.service != "").distinct()
@@ -109,7 +109,7 @@ class Steps(Repository):
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion | OrphanScan, Step] | None:
         """Claim a dispatched step under a lease of so many seconds.
 
-        Its fencing token grows.
+        The fencing token of the step grows.
 
         :returns: the step, and the deletion or the orphan scan that it belongs to. ``None``: another worker has claimed
             the step, it is finished, or what it belongs to does not wait for it

@@ -157,8 +157,8 @@ class StepContext(TaskContext):
     def note_undone_by_users(self, project: Project) -> None:
         """Note which recorded changes users have undone.
 
-        The orchestrator no longer undoes them. Not while the project is being drained: a change that is recorded
-        and not yet made looks undone.
+        The orchestrator no longer undoes them. While the project is being drained, no change is noted: a change that is
+        recorded and not yet made looks undone.
         """
         if self.deletion.status is Status.DRAINING:
             return

@@ -33,7 +33,7 @@ class RelatedType:
     planned: Collection[str] | None = None  #: stored ids of this type in the deletion's plan; ``None``: no plan applies
 
     def __post_init__(self) -> None:
-        """Let resources be found in the stored ids of the plan."""
+        """Make ``planned`` find resources by their listed ids, too."""
         if self.planned is not None:
             object.__setattr__(self, "planned", storable.Ids(self.planned))
 
@@ -74,7 +74,7 @@ class SweepContext:
     find_type: FindsType = lambda _name: None  #: for ``ResourceType.contains``
 
     def __post_init__(self) -> None:
-        """Let resources be found in the stored ids of the plan."""
+        """Make ``planned`` find resources by their listed ids, too."""
         if self.planned is not None:
             object.__setattr__(self, "planned", storable.Ids(self.planned))
 

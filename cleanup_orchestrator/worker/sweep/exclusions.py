@@ -149,9 +149,9 @@ class Exclusions:
 
 
 def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
-    """Return why a resource may be the project's, although it does not name it.
+    """Return why a resource may be the project's, although its row does not name the project.
 
-    Empty: it is another project's.
+    Empty: the resource is another project's.
     """
     if resource.owner is None:  # a shared listing contains rows that belong to no project
         return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"

@@ -86,27 +86,27 @@ class Item:
         return self.resource.name
 
     def exclude(self, verdict: Verdict) -> None:
-        """Note why it must not be deleted."""
+        """Note why the resource must not be deleted."""
         self.state, self.verdict = State.KEPT if verdict.reason is Reason.KEPT else State.EXCLUDED, verdict
 
     def leave(self, verdict: Verdict, state: State = State.LEFT) -> None:
-        """Note why it is not deleted."""
+        """Note why the resource is not deleted."""
         self.state, self.verdict = state, verdict
 
     def leave_early(self, verdict: Verdict) -> None:
-        """Note why it is not deleted, before its turn: what it refers to does not wait for it."""
+        """Note why the resource is not deleted, before its turn: what it refers to does not wait for it."""
         self.leave(verdict)
         if self.tried is not None:
             self.tried.set()
 
     def forget_row(self) -> None:
-        """Free the memory of its row, which has several kilobytes."""
+        """Free the memory of the resource's row, which has several kilobytes."""
         self.resource = Resource(self.resource.id, self.resource.name, self.resource.owner, _NO_ROW)
 
     def leftover(self, remedy: str = "") -> Leftover:
-        """Return it for the report.
+        """Return the leftover for the report.
 
-        :param remedy: what a person can do about it; empty: what the verdict says
+        :param remedy: what a person can do about the leftover; empty: what the verdict says
         """
         said = self.verdict
         return Leftover(

@@ -214,7 +214,7 @@ def _inside(
         return
 
     def check(_connection: object, _project: object, whole: Resource) -> Verdict | None:
-        """Return the verdict on the first of its resources that has one."""
+        """Return the verdict on the first contained resource that has one."""
         if whole.id in contents_stay:
             return None
         ids: dict[str, list[str]] = collections.defaultdict(list)
