@@ -261,7 +261,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("DELETE", "/v1/brake"): Operation(
         "brakes_lift", Brakes, Brakes.lift, "Lift the brake", {204: Response("The brake is off.")},
-        rule=policies.BRAKE_UNSET, refusal=_BRAKE,
+        rule=policies.BRAKE_LIFT, refusal=_BRAKE,
     ),
     ("GET", "/v1/waivers"): Operation(
         "waivers_index", Waivers, Waivers.index,

@@ -84,7 +84,7 @@ _RULES = [
     ),
     _rule(policies.BRAKE_GET, "Show whether the brake is on.", who=policies.ADMIN_OR_READER),
     _rule(policies.BRAKE_SET, "Set the brake: stop every deletion of the cloud.", who=policies.ADMIN),
-    _rule(policies.BRAKE_UNSET, "Lift the brake: let deletions continue.", who=policies.ADMIN),
+    _rule(policies.BRAKE_LIFT, "Lift the brake: let deletions continue.", who=policies.ADMIN),
     _rule(policies.LIEN_CREATE, "Protect a project from deletion.", who=policies.ADMIN),
     _rule(policies.LIEN_LIST, "List liens.", who=policies.ADMIN_OR_READER),
     _rule(policies.LIEN_GET, "Show a lien.", who=policies.ADMIN_OR_READER),

@@ -216,7 +216,7 @@ def _liens(inputs: HoldInputs) -> Found:
 def _brake(inputs: HoldInputs) -> Found:
     """The brake is on."""
     if inputs.brake is not None:
-        yield f"{inputs.brake.explained} ('openstack project deletion brake unset' lifts it)", None
+        yield f"{inputs.brake.explained} ('openstack project deletion brake lift' lifts it)", None
 
 
 def _outside_windows(inputs: HoldInputs) -> Found:

@@ -35,19 +35,19 @@ class SetBrake(common.ShowOne):
         return cells.details(shapes.Brake, self.client.set_brake(parsed_args.reason))
 
 
-class UnsetBrake(common.Cleanup, command.Command):
+class LiftBrake(common.Cleanup, command.Command):
     """Lift the brake."""
 
     _description = "Lift the brake: deletions continue, unless a lien or a delete window holds them."
     _epilog = """
     Examples:
 
-      openstack project deletion brake unset
+      openstack project deletion brake lift
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Lift the brake."""
-        self.client.unset_brake()
+        self.client.lift_brake()
 
 
 class ShowBrake(common.ShowOne):

@@ -262,7 +262,7 @@ class Proxy(proxy.Proxy):
         """Set the brake: no worker begins another lock or delete."""
         return self._brake(self._call("POST", "/brake", json={"reason": reason}))
 
-    def unset_brake(self) -> None:
+    def lift_brake(self) -> None:
         """Lift the brake."""
         self._call("DELETE", "/brake")
 

@@ -63,7 +63,7 @@ def test_a_lien_refuses_the_brake_holds_and_an_approval_is_needed(orchestrator, 
     assert "the storage misbehaves" in held()[0]["message"]
     assert kept()
 
-    run("deletion", "brake", "unset")
+    run("deletion", "brake", "lift")
     deadline = time.monotonic() + 600
     while orchestrator.under_way(name)["status"] != "recoverable":
         assert time.monotonic() < deadline, orchestrator.under_way(name)

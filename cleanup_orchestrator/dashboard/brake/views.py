@@ -29,7 +29,7 @@ class Index(pages.Page):
         return found | {
             "brake": brake,
             "may_set": not brake.on and calls.allowed(self.request, "cleanup:brake:set"),
-            "may_lift": brake.on and calls.allowed(self.request, "cleanup:brake:unset"),
+            "may_lift": brake.on and calls.allowed(self.request, "cleanup:brake:lift"),
         }
 
 
@@ -100,7 +100,7 @@ class Lift(_Switch):
     def act(self, form: forms.Form) -> str:
         """Lift it."""
         try:
-            calls.proxy(self.request).unset_brake()
+            calls.proxy(self.request).lift_brake()
         finally:
             header.forget(self.request)
         return str(_now("The brake is lifted. Deletions continue within seconds, unless something else holds them."))

@@ -66,5 +66,5 @@ def test_a_lien_and_the_brake(cleanup):
     assert refused.value.body["liens"][0]["id"] == lien.id
     cleanup.delete_lien(lien)
     assert cleanup.set_brake("storage").on is True
-    cleanup.unset_brake()
+    cleanup.lift_brake()
     assert cleanup.get_brake().on is False

@@ -2,14 +2,14 @@
 
 
 class TestBrake:
-    def test_set_show_and_unset(self, openstack, stub_cloud):
+    def test_set_show_and_lift(self, openstack, stub_cloud):
         show = ("project", "deletion", "brake", "show", "-f", "json")
         assert openstack(*show).json["on"] is False
         result = openstack("project", "deletion", "brake", "set", "--reason", "the storage misbehaves", "-f", "json")
         assert (result.code, result.json["on"], result.json["reason"]) == (0, True, "the storage misbehaves")
         assert stub_cloud.requests[-1]["body"] == {"reason": "the storage misbehaves"}
         assert openstack(*show).json["user_name"] == "admin"
-        result = openstack("project", "deletion", "brake", "unset")
+        result = openstack("project", "deletion", "brake", "lift")
         assert (result.code, result.out) == (0, "")
         assert openstack(*show).json["on"] is False
 

@@ -438,7 +438,7 @@ COMMANDS = [
     "project deletion force",
     "project deletion brake set",
     "project deletion brake show",
-    "project deletion brake unset",
+    "project deletion brake lift",
     "project deletion lien create",
     "project deletion lien list",
     "project deletion lien show",

@@ -14,7 +14,7 @@ ADMINS_ONLY = {
     policies.CANCEL_OF_ADMIN,
     policies.FORCE,
     policies.BRAKE_SET,
-    policies.BRAKE_UNSET,
+    policies.BRAKE_LIFT,
     policies.LIEN_CREATE,
     policies.LIEN_DELETE,
     policies.WAIVER_CREATE,

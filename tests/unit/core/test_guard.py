@@ -366,7 +366,7 @@ def test_all_holds_are_named_and_each_change_is_recorded():
     rest(w, 0.1)
     found = condition(w)
     assert found.reason == "lien"
-    for part in ("lien l1 of billing", "lien l2", "2026-01-01T05:00:00Z", "lien delete l1", "brake unset", "alice"):
+    for part in ("lien l1 of billing", "lien l2", "2026-01-01T05:00:00Z", "lien delete l1", "brake lift", "alice"):
         assert part in found.message
     assert "they open next at 2026-01-01T20:00:00Z" in found.message
     w.deletion = dataclasses.replace(w.deletion, liens=())

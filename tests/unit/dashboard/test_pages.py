@@ -139,14 +139,14 @@ def errors(answer):
 def test_the_brake_is_lifted_only_if_it_is_the_one_that_was_shown(site, since, lifted):
     site.api = Api(get_brake=sdk.Brake.received({"on": True, "reason": "storm", "since": "T2"}))
     answer = posted(view(brake.Lift, "post", {"since": since}))
-    assert site.api.calls("get_brake") == (["unset_brake"] if lifted else [])
+    assert site.api.calls("get_brake") == (["lift_brake"] if lifted else [])
     assert lifted or "The brake has changed since this page was shown" in errors(answer)[0]
 
 
 def test_a_user_who_may_not_see_the_brake_can_lift_it(site):
-    site.allowed = {"cleanup:brake:unset"}
+    site.allowed = {"cleanup:brake:lift"}
     posted(view(brake.Lift, "post"))
-    assert site.api.calls() == ["unset_brake"]
+    assert site.api.calls() == ["lift_brake"]
 
 
 # ------------------------------------------------------------------------------------------------------------- the user
