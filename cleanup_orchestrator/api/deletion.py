@@ -14,7 +14,7 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import names, policies, schemas, views
+from cleanup_orchestrator.api import inputs, names, policies, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, Query, tell_engine
 from cleanup_orchestrator.api.errors import CODES, ApiError
@@ -59,7 +59,7 @@ class DeletionHandlers:
     def _find(self, req: webob.Request, rule: str, deletion_id: str, read: Callable[[str], T]) -> T:
         """Return what ``read`` returns for an id; see :meth:`_get`."""
         try:
-            if not schemas.is_uuid(deletion_id):
+            if not inputs.is_uuid(deletion_id):
                 raise storage.NotFound(deletion_id)
             return read(deletion_id)
         except storage.NotFound:

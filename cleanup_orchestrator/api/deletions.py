@@ -15,8 +15,8 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import inputs, policies, selections, views
 from cleanup_orchestrator.api import plans as api_plans
-from cleanup_orchestrator.api import policies, schemas, selections, views
 from cleanup_orchestrator.api.context import Body, Query
 from cleanup_orchestrator.api.deletion import (
     NAMED,
@@ -235,7 +235,7 @@ class Deletions(DeletionHandlers):
             filters["status"] = sorted({*query["status"], *map(str, live)} - {queries.LIVE})
         refused = forbidden(policies.LIST)
         allowed, domain_id = self._domain(req, refused, filters.get("domain_id"), filters.get("project_id"))
-        times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
+        times = {k: inputs.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
         filters["span"] = storage.Span(**times)
         if domain_id is not None:
             filters["domain_id"] = domain_id
@@ -309,7 +309,7 @@ class Deletions(DeletionHandlers):
                 return
         except storage.NotFound:
             pass
-        raise schemas.invalid_field("marker", "is not the id of a deletion that you can see", "invalid_query")
+        raise inputs.invalid_field("marker", "is not the id of a deletion that you can see", "invalid_query")
 
 
 def _has_children(children: Sequence[str]) -> ApiError:
@@ -349,20 +349,20 @@ def _check_fields(body: Body, mode: Mode) -> None:
     """
     if mode is Mode.EMPTY and body.get("include_subtree"):
         text = "needs another mode: mode empty covers one project"
-        raise schemas.invalid_field("include_subtree", text, problem="empty_without_subtree")
+        raise inputs.invalid_field("include_subtree", text, problem="empty_without_subtree")
     if mode is not Mode.EMPTY and "selection" in body:
         text = "needs mode empty: the other modes remove the project"
-        raise schemas.invalid_field("selection", text, problem="selection_without_empty")
+        raise inputs.invalid_field("selection", text, problem="selection_without_empty")
     if "plan_id" not in body:
         if "plan_hash" in body:
-            raise schemas.invalid_field("plan_hash", "needs 'plan_id'", problem="hash_without_plan")
+            raise inputs.invalid_field("plan_hash", "needs 'plan_id'", problem="hash_without_plan")
         return
     if mode not in DELETING_MODES or body.get("dry_run"):
         text = "needs mode cascade or empty, and no dry run"
-        raise schemas.invalid_field("plan_id", text, problem="plan_without_deletes")
+        raise inputs.invalid_field("plan_id", text, problem="plan_without_deletes")
     if body.get("include_subtree"):
         text = "cannot be combined with include_subtree: a plan covers one project"
-        raise schemas.invalid_field("plan_id", text, problem="plan_of_one_project")
+        raise inputs.invalid_field("plan_id", text, problem="plan_of_one_project")
     if "selection" in body:
         text = "cannot be combined with plan_id: the plan has the selection"
-        raise schemas.invalid_field("selection", text, problem="plan_with_selection")
+        raise inputs.invalid_field("selection", text, problem="plan_with_selection")

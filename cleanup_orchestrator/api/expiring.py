@@ -12,7 +12,7 @@ import webob
 from oslo_log import log
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import inputs, policies, views
 from cleanup_orchestrator.api.context import ApiContext, Query
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -69,7 +69,7 @@ class Expiring(abc.ABC, Generic[T]):
         try:
             found, now = self._page(paging.page, None if state == queries.ANY else state == queries.IN_FORCE, filters)
         except storage.NotFound:
-            raise schemas.invalid_field("marker", f"is not the id of a {self.noun}", "invalid_query") from None
+            raise inputs.invalid_field("marker", f"is not the id of a {self.noun}", "invalid_query") from None
         shown, links = paging.cut(req, found, lambda row: row.id)
         readable = self._context.enforcer.readable(req.context)  # another rule than that of the list
         return {f"{self.noun}s": [self._shown(req, row, now, readable) for row in shown], **links}
@@ -97,7 +97,7 @@ class Expiring(abc.ABC, Generic[T]):
 
     def _find(self, id_: str) -> tuple[T, datetime.datetime]:
         try:
-            if not schemas.is_uuid(id_):
+            if not inputs.is_uuid(id_):
                 raise storage.NotFound(id_)
             return self._one(id_)
         except storage.NotFound:

@@ -9,7 +9,7 @@ import webob
 from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import policies, schemas
+from cleanup_orchestrator.api import inputs, policies
 from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.deletion import DeletionHandlers, href, requester
 from cleanup_orchestrator.api.errors import ApiError
@@ -53,7 +53,7 @@ class Forcing(DeletionHandlers):
         if used := body.get("although_used"):
             if wanted is not None:
                 text = "cannot be given with 'although_used', which abandons nothing"
-                raise schemas.invalid_field("types", text, problem="types_with_although_used")
+                raise inputs.invalid_field("types", text, problem="types_with_although_used")
             if not enforcer.may(context, policies.FORCE):
                 text = "only an admin of the whole cloud may have deleted what other projects use"
                 raise ApiError(403, "forbidden", text)
@@ -103,10 +103,10 @@ class Forcing(DeletionHandlers):
         found = dict.fromkeys((b["type"], b["id"]) for row in rows for b in row.leftover.blocked_by)
         if not found:
             text = f"has {used}, which is not left because another project uses it (reason foreign)"
-            raise schemas.invalid_field("although_used", text)
+            raise inputs.invalid_field("although_used", text)
         if any(len(row.leftover.blocked_by) >= MAX_BLOCKERS for row in rows):
             text = f"has {used}, which has more users than a leftover names: end some of these uses first"
-            raise schemas.invalid_field("although_used", text)
+            raise inputs.invalid_field("although_used", text)
         return tuple(found)
 
     def _types(self, d: Deletion, wanted: list[str] | None) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Forcing(DeletionHandlers):
         if unknown := sorted(set(wanted or ()) - set(answer)):
             known = ", ".join(sorted(answer)) or "none"
             text = f"has {unknown[0]}, which cannot be forced; types that can be: {known}"
-            raise schemas.invalid_field("types", text)
+            raise inputs.invalid_field("types", text)
         types = tuple(sorted(answer if wanted is None else set(wanted)))
         if refused := [answer[name] for name in types if answer[name]]:
             text = f"{'; '.join(refused)}. Nothing was changed. To keep these, name only the others in 'types'"

@@ -11,7 +11,7 @@ import pecan
 import webob
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import inputs
 from cleanup_orchestrator.api.context import Body, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.expiring import Expiring
@@ -43,13 +43,13 @@ class Liens(Expiring[Lien]):
             origin=body["origin"].strip(),
             reason=body["reason"].strip(),
             created_at=now,
-            expires_at=schemas.moment(body["expires_at"], "expires_at") if body.get("expires_at") else None,
+            expires_at=inputs.moment(body["expires_at"], "expires_at") if body.get("expires_at") else None,
             user_id=req.context.user_id or "",
             user_name=req.context.user_name or "",
             request_id=req.context.request_id,
         )
         if lien.expires_at is not None and lien.expires_at <= now:
-            raise schemas.invalid_field("expires_at", f"must be later than now, which is {utc(now)}")
+            raise inputs.invalid_field("expires_at", f"must be later than now, which is {utc(now)}")
         our_log.about("-", lien.project_id)
         lien = self._context.store.add_lien(lien)
         self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)

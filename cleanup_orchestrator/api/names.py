@@ -8,7 +8,7 @@ from typing import Any
 
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.schemas import invalid_field
+from cleanup_orchestrator.api.inputs import invalid_field
 from cleanup_orchestrator.cloud.catalog import by_any_name
 from cleanup_orchestrator.core.messages import Place
 

@@ -15,7 +15,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import deletion, names, schemas, views
+from cleanup_orchestrator.api import deletion, inputs, names, views
 from cleanup_orchestrator.api.context import ApiContext, Body, Query, tell_engine
 from cleanup_orchestrator.api.deletion import requester, under_way
 from cleanup_orchestrator.api.errors import ApiError
@@ -72,7 +72,7 @@ class OrphanScans:
         try:
             found = self._context.store.orphan_scans(paging.page, **filters)
         except storage.NotFound:
-            raise schemas.invalid_field("marker", "is not the id of an orphan scan", "invalid_query") from None
+            raise inputs.invalid_field("marker", "is not the id of an orphan scan", "invalid_query") from None
         shown, links = paging.cut(req, found, lambda scan: scan.id)
         return {
             "orphan_scans": [render_listed(shapes.OrphanScan, scan, links=_links(req, scan)) for scan in shown],
@@ -222,7 +222,7 @@ class OrphanScans:
 
     def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[Step]]:
         try:
-            if not schemas.is_uuid(scan_id):
+            if not inputs.is_uuid(scan_id):
                 raise storage.NotFound(scan_id)
             scan, steps = self._context.store.orphan_scan(scan_id)
         except storage.NotFound:

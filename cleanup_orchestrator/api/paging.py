@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import webob
 
 from cleanup_orchestrator.api.context import ApiContext
-from cleanup_orchestrator.api.schemas import invalid_field
+from cleanup_orchestrator.api.inputs import invalid_field
 from cleanup_orchestrator.store import Page
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import names, plan_views, policies, schemas
+from cleanup_orchestrator.api import inputs, names, plan_views, policies
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, Query
 from cleanup_orchestrator.api.deletion import places
@@ -83,7 +83,7 @@ def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[
 def find_record(context: ApiContext, requester: RequestContext, plan_id: str) -> Deletion:
     """Return the dry run of a plan; see :func:`find`."""
     try:
-        if not schemas.is_uuid(plan_id):
+        if not inputs.is_uuid(plan_id):
             raise storage.NotFound(plan_id)
         d: Deletion = context.store.get(plan_id)
     except storage.NotFound:

@@ -12,7 +12,7 @@ from keystoneauth1 import access
 from pecan import hooks
 
 from cleanup_orchestrator import compat, log
-from cleanup_orchestrator.api import errors, openapi, schemas
+from cleanup_orchestrator.api import errors, inputs, openapi
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.discovery import Discovery
 from cleanup_orchestrator.api.operations import OPERATIONS, Operation
@@ -88,7 +88,7 @@ class Identity(hooks.PecanHook):
 class Request(pecan.Request):
     """Keeps pecan from parsing queries and bodies: :class:`Checks` does that.
 
-    pecan decodes them before it calls a handler, and answers 500 if one is not UTF-8 (``test_schemas``).
+    pecan decodes them before it calls a handler, and answers 500 if one is not UTF-8 (``test_inputs``).
     """
 
     @property
@@ -121,13 +121,13 @@ class Checks(hooks.PecanHook):
         """
         request, given = state.request, state.arguments.varkw
         operation: Operation = request.environ[_OPERATION]
-        query = schemas.check_query(request, operation.query)
+        query = inputs.check_query(request, operation.query)
         if operation.query.fields:
             given["query"] = query
         if operation.refusal and not self._enforcer.may(request.context, operation.rule):
             raise errors.ApiError(403, "forbidden", operation.refusal)
         if operation.body is not None:
-            body = schemas.check_body(request, operation.body)
+            body = inputs.check_body(request, operation.body)
             if operation.body.fields:
                 given["body"] = body
         state.response.status = operation.success

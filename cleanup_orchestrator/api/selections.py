@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import inputs
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.names import unknown
 from cleanup_orchestrator.cloud.catalog import by_any_name
@@ -24,7 +24,7 @@ def read(context: ApiContext, given: Mapping[str, Any]) -> Selection:
     services = sorted(set(map(by_any_name, given.get("services", ()))))
     types = sorted({_type(name) for name in given.get("types", ())})
     before = given.get("created_before")
-    moment = schemas.moment(before, "created_before") if before else None
+    moment = inputs.moment(before, "created_before") if before else None
     selection = Selection(tuple(services), tuple(types), tuple(sorted(set(given.get("tags", ())))), moment)
     _check(context, selection)
     return selection

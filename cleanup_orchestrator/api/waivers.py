@@ -10,7 +10,7 @@ from typing import Any
 import pecan
 import webob
 
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import inputs
 from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.expiring import Expiring
@@ -48,7 +48,7 @@ class Waivers(Expiring[Waiver]):
             project_id=body.get("project_id") or "",
             reason=body["reason"].strip(),
             created_at=self._context.store.now(),
-            expires_at=schemas.moment(body["expires_at"], "expires_at"),
+            expires_at=inputs.moment(body["expires_at"], "expires_at"),
             user_id=req.context.user_id or "",
             user_name=req.context.user_name or "",
             request_id=req.context.request_id,
@@ -83,11 +83,11 @@ class Waivers(Expiring[Waiver]):
     def _check(self, waiver: Waiver) -> None:
         if waiver.expires_at <= waiver.created_at:
             now = utc(waiver.created_at)
-            raise schemas.invalid_field("expires_at", f"must be later than now, which is {now}")
+            raise inputs.invalid_field("expires_at", f"must be later than now, which is {now}")
         if waiver.expires_at - waiver.created_at > self._context.waiver_limit:
             days = self._context.waiver_limit.days
             text = f"may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
-            raise schemas.invalid_field("expires_at", text)
+            raise inputs.invalid_field("expires_at", text)
 
     def _check_names(self, waiver: Waiver) -> None:
         """Check that the catalog has the service in the region: a waiver with a typo would never apply.

@@ -55,9 +55,9 @@ MUTATIONS = (
     Mutation(
         "A body is not checked before the handler gets it",
         "cleanup_orchestrator/api/root.py",
-        "body = schemas.check_body(request, operation.body)",
+        "body = inputs.check_body(request, operation.body)",
         "body = request.json_body",
-        tests("functional/test_api/test_schemas"),
+        tests("functional/test_api/test_inputs"),
     ),
     Mutation(
         "A microversion that the API does not support is ignored",

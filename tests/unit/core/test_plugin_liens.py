@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import inputs
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.blockers import blockers
@@ -76,7 +76,7 @@ def test_there_is_one_lien_per_type_region_and_deletion_with_a_predictable_id():
     step = sweep_step(IMAGE)
     others = [dataclasses.replace(step, **{name: "x"}) for name in ("region", "service", "type")]
     ids = {plugin_liens.lien_id("d", one) for one in (step, *others)} | {plugin_liens.lien_id("e", step)}
-    assert len(ids) == 5 and all(schemas.is_uuid(id_) for id_ in ids)
+    assert len(ids) == 5 and all(inputs.is_uuid(id_) for id_ in ids)
     assert plugin_liens.lien_id("d", dataclasses.replace(step, id="another", fencing_token=7)) == plugin_liens.lien_id(
         "d", step
     )
