@@ -68,12 +68,12 @@ class Shape:
         super().__init_subclass__()
         for name, value in parameters.items():
             setattr(cls, name, value if name in ("one", "many") else tuple(value.split()))
-        found: dict[str, TypedField] = {}
+        inherited: dict[str, TypedField] = {}
         for base in cls.__bases__:
-            found |= base.fields if issubclass(base, Shape) else {}
+            inherited |= base.fields if issubclass(base, Shape) else {}
         hints = typing.get_type_hints(cls)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
-        cls.fields = found | {name: _typed(name, value, hints[name]) for name, value in own.items()}
+        cls.fields = inherited | {name: _typed(name, value, hints[name]) for name, value in own.items()}
         cls.in_lists = tuple(each for each in cls.fields.values() if not each.field.detail)
 
 
@@ -89,8 +89,8 @@ def _typed(name: str, value: Field, hint: Any) -> TypedField:
 def field_at(shape: type[Shape], path: str) -> TypedField:
     """Return the field of a column: ``name``, or ``name.name`` for one of a nested object."""
     name, _, inner = path.partition(".")
-    found = shape.fields[name]
-    return field_at(found.nested, inner) if inner and found.nested else found
+    outer = shape.fields[name]
+    return field_at(outer.nested, inner) if inner and outer.nested else outer
 
 
 def label(name: str) -> str:

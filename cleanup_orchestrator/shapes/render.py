@@ -20,16 +20,21 @@ def render(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any
     :param record: has the attributes
     :param computed: the values of the fields that are no attribute of the record
     :raises AttributeError: if the record does not have a field that is not optional
+    :raises TypeError: if a computed value is of no field: the attribute that it ought to replace may be secret
     """
-    return _rendered(shape.fields.values(), record, computed)
+    return _rendered(shape, shape.fields.values(), record, computed)
 
 
 def render_listed(shape: type[Shape], record: Any, /, **computed: Any) -> dict[str, Any]:
     """Return a record as lists show it; see :func:`render`."""
-    return _rendered(shape.in_lists, record, computed)
+    return _rendered(shape, shape.in_lists, record, computed)
 
 
-def _rendered(fields: Iterable[TypedField], record: Any, computed: Mapping[str, Any]) -> dict[str, Any]:
+def _rendered(
+    shape: type[Shape], fields: Iterable[TypedField], record: Any, computed: Mapping[str, Any]
+) -> dict[str, Any]:
+    if not computed.keys() <= shape.fields.keys():
+        raise TypeError(f"{shape.__name__} has no field {', '.join(computed.keys() - shape.fields.keys())}")
     shown = {}
     for each in fields:
         name = each.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -84,8 +85,5 @@ def _of_input(each: TypedField) -> JsonSchema:
 
 def nested_shapes(shape: type[Shape]) -> list[type[Shape]]:
     """Return a shape and all shapes inside it, each once, the inner ones first."""
-    found: dict[type[Shape], None] = {}
-    for each in shape.fields.values():
-        if each.nested is not None:
-            found |= dict.fromkeys(nested_shapes(each.nested))
-    return [*found, shape] if shape not in found else list(found)
+    inner = (nested_shapes(each.nested) for each in shape.fields.values() if each.nested is not None)
+    return [*dict.fromkeys(itertools.chain.from_iterable(inner)), shape]

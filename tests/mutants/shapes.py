@@ -29,8 +29,8 @@ MUTATIONS = (
     Mutation(
         "A list shows the details of each record",
         f"{SHAPES}render.py",
-        "_rendered(shape.in_lists, record, computed)",
-        "_rendered(shape.fields.values(), record, computed)",
+        "_rendered(shape, shape.in_lists, record, computed)",
+        "_rendered(shape, shape.fields.values(), record, computed)",
         tests("shapes/render"),
     ),
     Mutation(

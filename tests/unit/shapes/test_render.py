@@ -82,6 +82,13 @@ def test_a_missing_attribute_is_a_defect(name):
         render(Whole, values)
 
 
+@pytest.mark.parametrize("render_it", [render, render_listed])
+def test_a_computed_value_of_no_field_is_a_defect(render_it):
+    """Else a slip of the name would show the attribute that the value ought to replace."""
+    with pytest.raises(TypeError, match="Whole has no field nmae"):
+        render_it(Whole, record(), nmae="x")
+
+
 def test_only_open_fields_name_no_person():
     """Callers who may not read liens and waivers see these of them."""
     assert set(shapes.Lien.open) == {"id", "project_id", "origin", "expires_at"}
