@@ -105,7 +105,7 @@ class Request(pecan.Request):
 
 
 #: The key of the WSGI environment with the operation of the request.
-_OPERATION = "project-cleanup.operation"
+OPERATION = "project-cleanup.operation"
 
 
 class Checks(hooks.PecanHook):
@@ -120,7 +120,7 @@ class Checks(hooks.PecanHook):
         :raises ApiError: 400; 403 forbidden; 415
         """
         request, given = state.request, state.arguments.varkw
-        operation: Operation = request.environ[_OPERATION]
+        operation: Operation = request.environ[OPERATION]
         query = inputs.check_query(request, operation.query)
         if operation.query.fields:
             given["query"] = query
@@ -160,7 +160,7 @@ class Root:
                 if method not in methods:
                     allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
                     raise errors.of_status(405, {"Allow": ", ".join(allowed)})
-                request.environ[_OPERATION], handler = methods[method]
+                request.environ[OPERATION], handler = methods[method]
                 _check_accept(request, handler)
                 return handler, [got for want, got in zip(pattern, path, strict=True) if want == "{id}"]
         raise errors.of_status(404)

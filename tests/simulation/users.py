@@ -16,12 +16,13 @@ from sqlalchemy import exc as sa_exc
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policy_rules
+from cleanup_orchestrator.api import policy_rules, root
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.force import Forcing
+from cleanup_orchestrator.api.operations import OPERATIONS, Operation
 from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.policies import PolicyEnforcer
 from cleanup_orchestrator.cloud.projects import Projects, Protection
@@ -71,6 +72,12 @@ def _enforcer() -> PolicyEnforcer:
     conf = cfg.ConfigOpts()
     conf([], project="simulation", default_config_files=[], default_config_dirs=[])
     return PolicyEnforcer(policy_rules.enforcer(conf))
+
+
+def _operation(handler: Callable[..., Any]) -> Operation:
+    """Return the operation of a bound handler."""
+    owner, function = type(handler.__self__), handler.__func__  # type: ignore[attr-defined]
+    return next(each for each in OPERATIONS.values() if each.owner is owner and each.handler is function)
 
 
 class Users:
@@ -159,10 +166,16 @@ class Users:
             self._world.simulation.current.saw["by"] = user
         context = log.Context(user_id=user, user_name=user, request_id="", overwrite=False, **scope)
         raw, kind = json.dumps(body).encode() if body else b"", "application/json" if body else ""
+        environ = {root.OPERATION: _operation(handler)}
         request = types.SimpleNamespace(
-            query_string="", body=raw, content_type=kind, context=context, application_url=""
+            query_string="", body=raw, content_type=kind, context=context, application_url="", environ=environ
         )
-        return handler(request, types.SimpleNamespace(status=0, headers={}), *args)
+        response = types.SimpleNamespace(status=0, headers={})
+        arguments = types.SimpleNamespace(varkw={})
+        root.Checks(self._wiring.enforcer).before(
+            types.SimpleNamespace(request=request, response=response, arguments=arguments)
+        )
+        return handler(request, response, *args, **arguments.varkw)
 
     # -- requests
     def _request(self) -> None:

@@ -577,7 +577,7 @@ def test_no_other_force_is_said_to_keep_what_a_resource_contains():
 
 def test_a_plugin_without_the_declaration_gets_a_warning():
     service = Service("network", (ResourceType("thing", list=lambda *_: [], delete=None),))
-    rules = {found.rule: found.answer for found in conformance.check(service) if found.subject == "network.thing"}
+    rules = {found.rule: found.verdict for found in conformance.check(service) if found.subject == "network.thing"}
     assert rules["used-by"] is conformance.Verdict.WARNING
 
 
