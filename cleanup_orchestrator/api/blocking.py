@@ -61,8 +61,8 @@ class Blocking:
         """Return the view of a deletion or a plan whose blockers have ``blocked_by``."""
         blockers: list[dict[str, Any]] = view["blockers"]
         places = [(b["region"], b["service"], b["type"], b["reason"]) for b in blockers if b["reason"] in _NAMING]
-        found = self._context.store.blocking(d.id, places, NAMED) if places else {}
-        named = [{**b, "blocked_by": self.shown(d, found.get(_place(b), ()))} for b in blockers]
+        by_place = self._context.store.blocking(d.id, places, NAMED) if places else {}
+        named = [{**b, "blocked_by": self.shown(d, by_place.get(_place(b), ()))} for b in blockers]
         return {**view, "blockers": named}
 
     def _may_read(self, domain_id: str, project_id: str) -> bool:

@@ -188,10 +188,10 @@ class SingleDeletion(DeletionHandlers):
             raise ApiError(400, "invalid_query", text, field="reason", problem="kept_not_recorded")
         filters = names.resolved(filters)
         steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
-        found = self._context.store.leftovers(deletion_id, paging.more, paging.row, *reasons, **filters)
-        if not found and not paging.marker:
+        leftovers = self._context.store.leftovers(deletion_id, paging.more, paging.row, *reasons, **filters)
+        if not leftovers and not paging.marker:
             names.check(self._context, filters, lambda: places(self._context, deletion_id))
-        rows, links = paging.cut(req, found, lambda row: row.row)
+        rows, links = paging.cut(req, leftovers, lambda row: row.row)
         waits, behind = messages.waits(d, steps), messages.behind(d, steps)
         blocking = Blocking(self._context, req.context)
         left = [views.leftover(row, d, waits, behind, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
@@ -208,8 +208,8 @@ class SingleDeletion(DeletionHandlers):
         )
         d = self._find(req, policies.GET, deletion_id, self._context.store.get)
         paging, filters = self._part(req, d, query)
-        found = self._context.store.events(deletion_id, paging.more, paging.row, **filters)
-        rows, links = paging.cut(req, found, lambda row: row.row)
+        events = self._context.store.events(deletion_id, paging.more, paging.row, **filters)
+        rows, links = paging.cut(req, events, lambda row: row.row)
         return {"events": [view(row) for row in rows], **links}
 
     def _part(self, req: webob.Request, d: Deletion, query: Query) -> tuple[Paging, dict[str, Any]]:

@@ -141,17 +141,17 @@ class Deletions(DeletionHandlers):
 
     def _again(self, req: webob.Request, wanted: Wanted, met: Iterable[Deletion]) -> list[tuple[Deletion, Event]]:
         """Return deletions under way that an admin requests again, each with the journal line of the request."""
-        found = []
+        repeated = []
         for d in met:
             if self._context.enforcer.may_about(req.context, policies.CANCEL_OF_ADMIN, d):
                 _record, event = wanted[d.project_id]
                 data = {**event.data, approvals.BY_ADMIN: True}
-                found.append((d, dataclasses.replace(event, message=f"requested again: {event.message}", data=data)))
-        return found
+                repeated.append((d, dataclasses.replace(event, message=f"requested again: {event.message}", data=data)))
+        return repeated
 
     def _under_way(self, wanted: Wanted, root: Deletion) -> list[Deletion]:
         """Return the deletion of a tree, and those of its projects that are under way as wanted but not below it."""
-        found, page = [root], storage.Page(len(wanted))
+        deletions, page = [root], storage.Page(len(wanted))
         live = {d.project_id: d for d in self._context.store.list(page, live_project_id=list(wanted))}
         covered = {root.id}
         for project_id in reversed(tuple(wanted)):
@@ -161,9 +161,9 @@ class Deletions(DeletionHandlers):
             if d.parent_deletion_id not in covered:
                 if not _same_request(d, root, False):
                     continue
-                found.append(d)
+                deletions.append(d)
             covered.add(d.id)
-        return found
+        return deletions
 
     def _tree(
         self,

@@ -67,10 +67,10 @@ class Expiring(abc.ABC, Generic[T]):
         state = query.get("state", [queries.IN_FORCE])[0]
         paging = Paging.of(query, self._context)
         try:
-            found, now = self._page(paging.page, None if state == queries.ANY else state == queries.IN_FORCE, filters)
+            records, now = self._page(paging.page, None if state == queries.ANY else state == queries.IN_FORCE, filters)
         except storage.NotFound:
             raise inputs.invalid_field("marker", f"is not the id of a {self.noun}", "invalid_query") from None
-        shown, links = paging.cut(req, found, lambda row: row.id)
+        shown, links = paging.cut(req, records, lambda row: row.id)
         readable = self._context.enforcer.readable(req.context)  # another rule than that of the list
         return {f"{self.noun}s": [self._shown(req, row, now, readable) for row in shown], **links}
 
@@ -80,8 +80,8 @@ class Expiring(abc.ABC, Generic[T]):
 
         :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
         """
-        found, now = self._find(id_)
-        return {self.noun: self._shown(req, found, now)}
+        record, now = self._find(id_)
+        return {self.noun: self._shown(req, record, now)}
 
     @pecan.expose(content_type="application/json")
     def delete(self, req: webob.Request, resp: webob.Response, id_: str) -> None:

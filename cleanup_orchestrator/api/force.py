@@ -100,14 +100,14 @@ class Forcing(DeletionHandlers):
         rows = self._context.store.leftovers(
             d.id, 10, None, {Reason.FOREIGN}, service=service, type=type_, resource_id=id_
         )
-        found = dict.fromkeys((b["type"], b["id"]) for row in rows for b in row.leftover.blocked_by)
-        if not found:
+        users = dict.fromkeys((b["type"], b["id"]) for row in rows for b in row.leftover.blocked_by)
+        if not users:
             text = f"has {used}, which is not left because another project uses it (reason foreign)"
             raise inputs.invalid_field("although_used", text)
         if any(len(row.leftover.blocked_by) >= MAX_BLOCKERS for row in rows):
             text = f"has {used}, which has more users than a leftover names: end some of these uses first"
             raise inputs.invalid_field("although_used", text)
-        return tuple(found)
+        return tuple(users)
 
     def _types(self, d: Deletion, wanted: list[str] | None) -> tuple[str, ...]:
         """Return the types whose force is used.

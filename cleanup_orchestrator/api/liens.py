@@ -59,12 +59,12 @@ class Liens(Expiring[Lien]):
     def _page(
         self, page: Page, in_force: bool | None, filters: dict[str, str]
     ) -> tuple[Sequence[Lien], datetime.datetime]:
-        found: tuple[Sequence[Lien], datetime.datetime] = self._context.store.liens(page, in_force, **filters)
-        return found
+        liens, now = self._context.store.liens(page, in_force, **filters)
+        return liens, now
 
     def _one(self, id_: str) -> tuple[Lien, datetime.datetime]:
-        found: tuple[Lien, datetime.datetime] = self._context.store.lien(id_)
-        return found
+        lien, now = self._context.store.lien(id_)
+        return lien, now
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "lien_not_found", "no lien has this id; GET /v1/liens lists them")

@@ -21,16 +21,16 @@ def resolved(filters: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises ApiError: 400 invalid_query if ``service`` and ``type`` name different services
     """
-    found = dict(filters)
-    if "service" in found:
-        found["service"] = by_any_name(found["service"])
-    service, _dot, type_ = found.get("type", "").rpartition(".")
+    official = dict(filters)
+    if "service" in official:
+        official["service"] = by_any_name(official["service"])
+    service, _dot, type_ = official.get("type", "").rpartition(".")
     if service and type_:
-        if found.setdefault("service", by_any_name(service)) != by_any_name(service):
+        if official.setdefault("service", by_any_name(service)) != by_any_name(service):
             text = "names another service than 'service'"
             raise invalid_field("type", text, "invalid_query", problem="other_service")
-        found["type"] = type_
-    return found
+        official["type"] = type_
+    return official
 
 
 def check(context: ApiContext, filters: Mapping[str, Any], places: Callable[[], Iterable[Place]]) -> None:

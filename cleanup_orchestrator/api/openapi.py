@@ -92,16 +92,16 @@ def _document() -> Schema:
 def shapes() -> tuple[type[Shape], ...]:
     """Return the shapes of all answers, by name."""
     used = [each.shape for operation in OPERATIONS.values() for each in operation.responses.values()]
-    found = {inner for shape in (*used, responses.Errors) for inner in schema.nested_shapes(shape)}
-    return tuple(sorted(found - {Shape}, key=lambda shape: shape.__name__))
+    all_shapes = {inner for shape in (*used, responses.Errors) for inner in schema.nested_shapes(shape)}
+    return tuple(sorted(all_shapes - {Shape}, key=lambda shape: shape.__name__))
 
 
 @functools.cache
 def examples() -> dict[str, Schema]:
     """Return the example of each operation: what is sent, and what the API answers. A test runs them."""
     text = importlib.resources.files(__package__).joinpath("examples.json").read_text("utf-8")
-    found: dict[str, Schema] = json.loads(text)
-    return found
+    by_operation: dict[str, Schema] = json.loads(text)
+    return by_operation
 
 
 def _release() -> str:
@@ -185,12 +185,12 @@ def _parameter(name: str, values: Schema) -> Schema:
 def _responses(operation: Operation, refusals: dict[str, Schema]) -> Schema:
     headers: Schema = {"X-Openstack-Request-Id": {"$ref": "#/components/headers/request_id"}}
     headers[microversions.HEADER] = {"$ref": "#/components/headers/microversion"}
-    found: Schema = {}
+    by_status: Schema = {}
     for status, response in operation.responses.items():
-        found[str(status)] = {"description": response.about, "headers": headers, **_content(response)}
+        by_status[str(status)] = {"description": response.about, "headers": headers, **_content(response)}
         if response.location:
             location = {"Location": {"$ref": "#/components/headers/location"}}
-            found[str(status)] |= {"headers": {**headers, **location}}
+            by_status[str(status)] |= {"headers": {**headers, **location}}
     for status, codes in operation.codes().items():
         refusal = {
             "description": f"{http.HTTPStatus(status).phrase}: {', '.join(codes)}.",
@@ -200,8 +200,8 @@ def _responses(operation: Operation, refusals: dict[str, Schema]) -> Schema:
         alike = [name for name, known in refusals.items() if known == refusal]
         name = alike[0] if alike else f"{status}.{sum(name.startswith(f'{status}.') for name in refusals) + 1}"
         refusals[name] = refusal
-        found[str(status)] = {"$ref": f"#/components/responses/{name}"}
-    return found
+        by_status[str(status)] = {"$ref": f"#/components/responses/{name}"}
+    return by_status
 
 
 def _of_codes(codes: tuple[str, ...]) -> Schema:

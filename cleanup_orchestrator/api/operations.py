@@ -65,15 +65,15 @@ class Operation:
 
     def codes(self) -> dict[int, tuple[str, ...]]:
         """Return the codes of all errors that the operation can answer, by status."""
-        found = ["bad_request", "invalid_query", "method_not_allowed", "not_acceptable", "body_too_large"]
-        found += ["internal_error"]
+        codes = ["bad_request", "invalid_query", "method_not_allowed", "not_acceptable", "body_too_large"]
+        codes += ["internal_error"]
         if not self.public:
-            found += ["invalid_version", "version_not_supported"]
-            found += ["unauthorized", "forbidden", "keystone_unavailable", "store_unavailable"]
+            codes += ["invalid_version", "version_not_supported"]
+            codes += ["unauthorized", "forbidden", "keystone_unavailable", "store_unavailable"]
         if self.body is not None:
-            found += ["invalid_json", "invalid_body", "unsupported_media_type"]
+            codes += ["invalid_json", "invalid_body", "unsupported_media_type"]
         by_status: dict[int, tuple[str, ...]] = {}
-        for code in sorted({*found, *self.errors}, key=lambda code: (errors.CODES[code][0], code)):
+        for code in sorted({*codes, *self.errors}, key=lambda code: (errors.CODES[code][0], code)):
             status = errors.CODES[code][0]
             by_status[status] = (*by_status.get(status, ()), code)
         return by_status

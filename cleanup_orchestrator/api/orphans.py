@@ -70,10 +70,10 @@ class OrphanScans:
         paging = Paging.of(query, self._context)
         filters = {"status": query["status"][0]} if "status" in query else {}
         try:
-            found = self._context.store.orphan_scans(paging.page, **filters)
+            scans = self._context.store.orphan_scans(paging.page, **filters)
         except storage.NotFound:
             raise inputs.invalid_field("marker", "is not the id of an orphan scan", "invalid_query") from None
-        shown, links = paging.cut(req, found, lambda scan: scan.id)
+        shown, links = paging.cut(req, scans, lambda scan: scan.id)
         return {
             "orphan_scans": [render_listed(shapes.OrphanScan, scan, links=_links(req, scan)) for scan in shown],
             **links,
@@ -150,8 +150,8 @@ class OrphanScans:
         self._find(scan_id)
         paging = Paging.of(query, self._context)
         given = {name: query[name][0] for name in ("marker", "project_id") if name in query}
-        found = self._context.store.orphan_projects(scan_id, paging.more, **given)
-        shown, links = paging.cut(req, found, lambda project: project.project_id)
+        projects = self._context.store.orphan_projects(scan_id, paging.more, **given)
+        shown, links = paging.cut(req, projects, lambda project: project.project_id)
         return {"projects": [_project(project) for project in shown], **links}
 
     # ----------------------------------------------------------------------------------------------------- adoption

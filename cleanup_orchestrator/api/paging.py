@@ -61,15 +61,15 @@ class Paging:
         return Page(self.more, self.marker, pairs)
 
     def cut(
-        self, req: webob.Request, found: Sequence[T], marker: Callable[[T], Any]
+        self, req: webob.Request, items: Sequence[T], marker: Callable[[T], Any]
     ) -> tuple[Sequence[T], Mapping[str, Any]]:
         """Return the items of the page, and its ``links`` if there is a next page.
 
-        :param found: :attr:`more` items, or fewer if there are no more
+        :param items: :attr:`more` items, or fewer if there are no more
         :param marker: returns the marker of an item
         """
-        shown = found[: self.limit]
-        if len(found) <= self.limit:
+        shown = items[: self.limit]
+        if len(items) <= self.limit:
             return shown, {}
         pairs = [(name, value) for name, given in self.query.items() if name not in _PLACE for value in given]
         pairs += [("limit", str(self.limit)), ("marker", str(marker(shown[-1])))]

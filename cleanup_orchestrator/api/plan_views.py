@@ -33,14 +33,14 @@ class Counted(Protocol):
 def plan(
     d: DeletionView,
     steps: Sequence[Step],
-    found: Mapping[tuple[str, str, str], Mapping[Reason, Counted]],
+    counts: Mapping[tuple[str, str, str], Mapping[Reason, Counted]],
     until: datetime.datetime,
     href: str,
 ) -> dict[str, Any]:
     """Return the plan of a dry run.
 
     :param d: the dry run
-    :param found: the number and the size of the resources of each (region, service, type), by reason
+    :param counts: the number and the size of the resources of each (region, service, type), by reason
     :param until: the time until which a cascade can be bound to it
     :param href: its URL
     """
@@ -50,7 +50,7 @@ def plan(
         if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
             continue
         numbers = {"delete": 0, "keep": 0, "protect": 0}
-        counted = found.get((s.region, s.service, s.type), {})
+        counted = counts.get((s.region, s.service, s.type), {})
         for reason, each in counted.items():
             numbers[_ACTIONS.get(reason, "protect")] += each.number
         size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None

@@ -87,10 +87,10 @@ def find_record(context: ApiContext, requester: RequestContext, plan_id: str) ->
             raise storage.NotFound(plan_id)
         d: Deletion = context.store.get(plan_id)
     except storage.NotFound:
-        found = False
+        visible = False
     else:
-        found = plans.is_plan(d) and context.enforcer.may_about(requester, policies.PLAN_GET, d)
-    if found:
+        visible = plans.is_plan(d) and context.enforcer.may_about(requester, policies.PLAN_GET, d)
+    if visible:
         our_log.about(d.id, d.project_id)
         return d
     if context.enforcer.may_somewhere(requester, policies.PLAN_GET):
@@ -121,7 +121,7 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: As
     :raises ApiError: 403 forbidden; 404 plan_not_found; 409 plan_unusable
     """
     d, steps = find(context, requester, plan_id)
-    found = plans.hash_of(steps)
+    plan_hash = plans.hash_of(steps)
     facts: dict[str, Any] = {"plan_id": plan_id}
     why = ""
     if d.project_id != asked.project_id:
@@ -133,8 +133,8 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, asked: As
         why = f"it is incomplete, {missing}"
     elif context.store.now() > (until := expires_at(context, d)):
         why = f"it is from {utc(until - context.plan_max_age)}, which is too old ([deletion] plan_max_age)"
-    elif asked.plan_hash not in (None, found):
-        why = f"its hash is {found}, not the given one"
+    elif asked.plan_hash not in (None, plan_hash):
+        why = f"its hash is {plan_hash}, not the given one"
     if why:
         raise ApiError(409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", **facts)
-    return found, d.selection
+    return plan_hash, d.selection

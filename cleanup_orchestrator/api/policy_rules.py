@@ -141,9 +141,9 @@ class _Enforcer(policy.Enforcer):
 
 def enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
     """Return an enforcer with the rules and the overrides of ``[oslo_policy]``."""
-    found = _Enforcer(conf)
-    found.register_defaults(list_rules())
-    return found
+    policy_enforcer = _Enforcer(conf)
+    policy_enforcer.register_defaults(list_rules())
+    return policy_enforcer
 
 
 def get_enforcer() -> policy.Enforcer:

@@ -30,10 +30,10 @@ class Searches(DeletionHandlers):
         filters = names.resolved(filters_of(query))
         domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
-        found = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
-        if not found and not paging.marker:
+        leftovers = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
+        if not leftovers and not paging.marker:
             names.check(self._context, filters, self._context.store.step_places)
-        rows, links = paging.cut(req, found, lambda each: each.row.row)
+        rows, links = paging.cut(req, leftovers, lambda each: each.row.row)
         wanted = sorted({row.deletion_id for row in rows})
         deletions = {d.id: d for d in self._context.store.list(Page(len(wanted)), id=wanted)} if wanted else {}
         # A deletion that was purged meanwhile is missing.
@@ -52,8 +52,8 @@ class Searches(DeletionHandlers):
         domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
         wanted = filters.pop("resource_id")
-        found = self._context.store.events_of_resource(wanted, paging.more, paging.row, domain_id, **filters)
-        rows, links = paging.cut(req, found, lambda each: each.row.row)
+        events = self._context.store.events_of_resource(wanted, paging.more, paging.row, domain_id, **filters)
+        rows, links = paging.cut(req, events, lambda each: each.row.row)
         readable = self._context.enforcer.readable(req.context)
         return {"events": [_event(row, readable) for row in rows], **links}
 
@@ -70,19 +70,19 @@ class Searches(DeletionHandlers):
         return domain_id
 
 
-def _leftover(found: ProjectLeftover, d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _leftover(leftover: ProjectLeftover, d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a leftover of a deletion, with its project.
 
     The message does not say what the type waits for: that needs all steps of the deletion.
     """
-    return {**_project(found), **views.leftover(found.row, d, {}, None, blocked_by)}
+    return {**_project(leftover), **views.leftover(leftover.row, d, {}, None, blocked_by)}
 
 
-def _event(found: ProjectEvent, readable: Collection[str]) -> dict[str, Any]:
+def _event(event: ProjectEvent, readable: Collection[str]) -> dict[str, Any]:
     """Return a journal entry of a deletion, with its project."""
-    return {**_project(found), **views.event(found.row, readable)}
+    return {**_project(event), **views.event(event.row, readable)}
 
 
-def _project(found: ProjectLeftover | ProjectEvent) -> dict[str, Any]:
-    """Return the deletion and the project of what a search found."""
-    return {name: getattr(found, name) for name in ("deletion_id", "project_id", "project_name", "domain_id")}
+def _project(result: ProjectLeftover | ProjectEvent) -> dict[str, Any]:
+    """Return the deletion and the project of a result of a search."""
+    return {name: getattr(result, name) for name in ("deletion_id", "project_id", "project_name", "domain_id")}

@@ -65,12 +65,12 @@ class Waivers(Expiring[Waiver]):
     ) -> tuple[Sequence[Waiver], datetime.datetime]:
         if "service_type" in filters:
             filters = {**filters, "service_type": by_any_name(filters["service_type"])}
-        found: tuple[Sequence[Waiver], datetime.datetime] = self._context.store.waivers(page, in_force, **filters)
-        return found
+        waivers, now = self._context.store.waivers(page, in_force, **filters)
+        return waivers, now
 
     def _one(self, id_: str) -> tuple[Waiver, datetime.datetime]:
-        found: tuple[Waiver, datetime.datetime] = self._context.store.waiver(id_)
-        return found
+        waiver, now = self._context.store.waiver(id_)
+        return waiver, now
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "waiver_not_found", "no waiver has this id; GET /v1/waivers lists them")

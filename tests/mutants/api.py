@@ -149,8 +149,8 @@ MUTATIONS = (
     Mutation(
         "A type of another service is filtered for",
         f"{API}names.py",
-        'if found.setdefault("service", by_any_name(service)) != by_any_name(service):',
-        'if found.setdefault("service", by_any_name(service)) == "":',
+        'if official.setdefault("service", by_any_name(service)) != by_any_name(service):',
+        'if official.setdefault("service", by_any_name(service)) == "":',
         of("names"),
     ),
     Mutation(
@@ -275,8 +275,8 @@ MUTATIONS = (
     Mutation(
         "A manager searches the leftovers of all domains",
         f"{API}searches.py",
-        'domain_id = self._searched(req, filters.pop("domain_id", None))\n        paging = Paging.of(query, self._context)\n        found',
-        'domain_id = self._searched(req, filters.pop("domain_id", None)) and None\n        paging = Paging.of(query, self._context)\n        found',
+        'domain_id = self._searched(req, filters.pop("domain_id", None))\n        paging = Paging.of(query, self._context)\n        leftovers',
+        'domain_id = self._searched(req, filters.pop("domain_id", None)) and None\n        paging = Paging.of(query, self._context)\n        leftovers',
         of("searches"),
     ),
     Mutation(
