@@ -270,8 +270,8 @@ def add_project(parser: argparse.ArgumentParser, what: str) -> None:
 
 def condition(deletion: Mapping[str, Any], name: str, status: bool = True) -> Mapping[str, Any]:
     """Return a condition of a deletion if it is on record with this status, or else an empty one."""
-    found = (c for c in deletion.get("conditions") or () if c.get("type") == name and bool(c.get("status")) is status)
-    return next(found, {})
+    conditions = deletion.get("conditions") or ()
+    return next((c for c in conditions if c.get("type") == name and bool(c.get("status")) is status), {})
 
 
 def is_true(deletion: Mapping[str, Any], name: str) -> bool:

@@ -122,8 +122,8 @@ def _found(plan: Mapping[str, Any] | None, plan_id: str | None, dry_run: str) ->
     types = Counter[str]()
     for row in plan.get("types") or ():
         types[_type(row)] += row.get("delete") or 0
-    found = _list([f"{number} {name}" for name, number in sorted(types.items()) if number])
-    lines = [f"  The dry run of {one_line(plan.get('created_at'))} found: {found or 'nothing'}"]
+    counted = _list([f"{number} {name}" for name, number in sorted(types.items()) if number])
+    lines = [f"  The dry run of {one_line(plan.get('created_at'))} found: {counted or 'nothing'}"]
     if not plan.get("complete", True):
         lines.append("  It could not list everything, so there can be more.")
     return lines
@@ -176,17 +176,17 @@ def _below(identity: Any, project_id: str) -> str:
 
     Each project needs a call. With more names than the question has, the others are not looked up.
     """
-    found, waiting, more = dict[str, str](), [project_id], ""
+    names, waiting, more = dict[str, str](), [project_id], ""
     try:
-        while waiting and len(found) <= _NAMED:
-            children = [child for child in identity.projects(parent_id=waiting.pop(0)) if child.id not in found]
-            found |= {child.id: one_line(child.name) for child in children}
+        while waiting and len(names) <= _NAMED:
+            children = [child for child in identity.projects(parent_id=waiting.pop(0)) if child.id not in names]
+            names |= {child.id: one_line(child.name) for child in children}
             waiting += [child.id for child in children]
     except sdk_exceptions.SDKException:
         more = " and possibly more"
-    if len(found) > _NAMED:
+    if len(names) > _NAMED:
         more = " and more"
-    return f"{', '.join(sorted([*found.values()][:_NAMED]))}{more}" if found else ""
+    return f"{', '.join(sorted([*names.values()][:_NAMED]))}{more}" if names else ""
 
 
 def _type(row: Mapping[str, Any]) -> str:

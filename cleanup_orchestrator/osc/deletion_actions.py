@@ -47,10 +47,10 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
         """
         request.check_wait_options(parsed_args)
 
-        def found(text: str) -> dict[str, Any]:
+        def request_one(text: str) -> dict[str, Any]:
             return self.on_deletion(parsed_args, text, call)
 
-        return self.request_all(parsed_args.deletions, found, f"Cannot {verb} deletion", wanted, parsed_args)
+        return self.request_all(parsed_args.deletions, request_one, f"Cannot {verb} deletion", wanted, parsed_args)
 
 
 class RetryDeletion(ActOnDeletions):

@@ -37,8 +37,8 @@ class List(common.Lister):
     ) -> Table:
         """Return one row for each record."""
         state = "ended" if parsed_args.ended else "all" if parsed_args.all else None
-        found = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
-        return cells.listed(self.shape, self.shape.columns, found)
+        records = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
+        return cells.listed(self.shape, self.shape.columns, records)
 
 
 class Show(common.ShowOne):

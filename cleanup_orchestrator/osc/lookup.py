@@ -53,15 +53,15 @@ def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, c
     :raises osc_lib.exceptions.CommandError: if there is none, the name has several, or the project was renamed
     """
     scope = _scope(identity, domain)
-    if KEYSTONE_ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
-        return found
+    if KEYSTONE_ID.fullmatch(text) and (deletion_id := _live_or_latest(client, project_id=text, **scope)):
+        return deletion_id
     listed = _in_keystone(identity.projects, text, scope)
     known = {project.id: project.domain_id for project in listed or ()}
     if len(known) > 1:
         raise _ambiguous("project", text, known)
     for project_id in known:
-        if found := _live_or_latest(client, project_id=project_id):
-            return found
+        if deletion_id := _live_or_latest(client, project_id=project_id):
+            return deletion_id
         recorded = _domains(_recorded(client, text, scope))
         others = f"; other projects had this name, give the ID of one: {_named(recorded)}" if recorded else ""
         raise common.command_error(f"project '{one_line(text)}' ({one_line(project_id)}) has no deletion{others}")
@@ -158,8 +158,8 @@ def _first(client: Proxy, **filters: str) -> dict[str, Any]:
 
 
 def _live_or_latest(client: Proxy, **filters: str) -> str:
-    found = _first(client, status=LIVE, **filters) or _first(client, **filters)
-    return str(found.get("id") or "")
+    deletion = _first(client, status=LIVE, **filters) or _first(client, **filters)
+    return str(deletion.get("id") or "")
 
 
 def _in_keystone(read: Callable[..., Iterable[Any]], text: str, scope: Mapping[str, str]) -> list[Any] | None:

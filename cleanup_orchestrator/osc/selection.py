@@ -20,11 +20,11 @@ _OPTIONS = {"services": "--service", "types": "--type", "tags": "--tag", "create
 
 def age(text: str) -> datetime.timedelta:
     """Return an argparse value for an age such as ``30d`` or ``12h``."""
-    found = re.fullmatch("([0-9]{1,9})([smhdw])", text)
+    match = re.fullmatch("([0-9]{1,9})([smhdw])", text)
     try:
-        if not found or not int(found[1]):
+        if not match or not int(match[1]):
             raise ValueError(text)
-        return datetime.timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+        return datetime.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
     except (ValueError, OverflowError) as exc:
         message = f"{text!r} is not an age such as 30d: give a whole number and one of s, m, h, d, w"
         raise argparse.ArgumentTypeError(message) from exc
@@ -92,12 +92,12 @@ def options(selection: Mapping[str, Any]) -> str:
 
 def text(selection: Mapping[str, Any] | None) -> str:
     """Return a selection in words; empty: everything is selected."""
-    found = selection or {}
-    names = {name: ", ".join(map(one_line, found.get(name) or ())) for name in ("services", "types")}
+    criteria = selection or {}
+    names = {name: ", ".join(map(one_line, criteria.get(name) or ())) for name in ("services", "types")}
     parts = [f"{name} {listed}" for name, listed in names.items() if listed]
     parts = [" and ".join(parts)] if parts else []
-    if tags := found.get("tags"):
+    if tags := criteria.get("tags"):
         parts.append(f"with the tag{'s' if len(tags) > 1 else ''} {' and '.join(map(one_line, tags))}")
-    if before := found.get("created_before"):
+    if before := criteria.get("created_before"):
         parts.append(f"created before {one_line(before)}")
     return ", ".join(parts)

@@ -166,11 +166,11 @@ class Waiter:
 
     def _shown(self) -> list[WatchedDeletion]:
         """Return the deletions to wait for, each followed by those that it waits for."""
-        found = []
+        shown = []
         for w in self._pending():
-            found.append(w)
-            found += [each for each in self._watched if not each.done and each.is_below(w)]
-        return found
+            shown.append(w)
+            shown += [each for each in self._watched if not each.done and each.is_below(w)]
+        return shown
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._start
@@ -216,7 +216,7 @@ class Waiter:
         :raises openstack.exceptions.SDKException: the API did not answer
         """
         known = {each.deletion["id"]: each for each in self._watched}
-        found = []
+        below = []
         try:
             rows = list(self._client.deletions(parent_deletion_id=w.deletion["id"]))
         except ApiError as exc:
@@ -236,9 +236,9 @@ class Waiter:
             if row != child.listed:
                 child.deletion, child.listed = self._detail(row), row
             if row.get("include_subtree") and not ended(row):
-                found += self._below(child)
-            found.append(child)
-        return found
+                below += self._below(child)
+            below.append(child)
+        return below
 
     def _detail(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a child with its blockers if it does not go on, or else as it is listed."""
@@ -437,15 +437,15 @@ def _to_retry(watched: Sequence[WatchedDeletion]) -> dict[str, str]:
 
     A retry has no effect on the deletions below: a deletion that is blocked only because of these is left out.
     """
-    found, known = {}, {each.deletion["id"] for each in watched}
+    names, known = {}, {each.deletion["id"] for each in watched}
     for each in filter(_blocked, watched):
         if not _only_below(each):
-            found[one_line(each.deletion["id"])] = each.label if each.above else "it"
+            names[one_line(each.deletion["id"])] = each.label if each.above else "it"
         for child in each.deletion.get("children") or ():
             # Those that have ended, or cannot be listed, are not watched.
             if child["deletion_id"] not in known and child.get("attention") in ("blocked", "failed", "leftovers"):
-                found[one_line(child["deletion_id"])] = f"{each.label}/{label(child)}"
-    return found
+                names[one_line(child["deletion_id"])] = f"{each.label}/{label(child)}"
+    return names
 
 
 def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:

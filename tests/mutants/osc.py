@@ -218,8 +218,8 @@ MUTATIONS = (
     Mutation(
         "An age of 0 days is an age",
         f"{OSC}selection.py",
-        "        if not found or not int(found[1]):\n",
-        "        if not found:\n",
+        "        if not match or not int(match[1]):\n",
+        "        if not match:\n",
         of("project_purge"),
     ),
     Mutation(
