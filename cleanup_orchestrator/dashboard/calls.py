@@ -56,9 +56,9 @@ def proxy(request: HttpRequest, timeout: float = TIMEOUT) -> sdk.Proxy:
         verify=False if settings.OPENSTACK_SSL_NO_VERIFY else verify,
     )
     connection = Connection(session=session, region_name=request.user.services_region, app_name="horizon")
-    found = from_connection(connection)
-    found.call_timeout = timeout
-    return found
+    client = from_connection(connection)
+    client.call_timeout = timeout
+    return client
 
 
 def credentials(request: HttpRequest) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def credentials(request: HttpRequest) -> dict[str, Any]:
     user = request.user
     if domain_token := _domain_token(request):
         return {"user_id": user.id, "domain_id": domain_token.domain_id, "roles": list(domain_token.role_names)}
-    found = {"user_id": user.id, "roles": [role["name"] for role in user.roles]}
+    facts = {"user_id": user.id, "roles": [role["name"] for role in user.roles]}
     if getattr(user, "system_scoped", False):
-        return found | {"system_scope": "all"}
-    return found | {"project_id": user.project_id}
+        return facts | {"system_scope": "all"}
+    return facts | {"project_id": user.project_id}
 
 
 def allowed(

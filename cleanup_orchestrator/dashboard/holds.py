@@ -56,24 +56,24 @@ class ListPage(pages.ListPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of the list."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         query = self.request.GET
         form = self.filter_class(query or None, request=self.request)
         chosen = form.cleaned_data if form.is_bound and form.is_valid() else {}
-        found |= {"noun": self.noun, "filter": form, "filtered": bool(query)}
-        found["may_create"] = calls.allowed(self.request, self.create_rule)
-        found["may_end"] = calls.allowed(self.request, self.end_rule)
-        if found["may_end"]:
-            found["columns"] = (*self.columns, _("Actions"))
+        context |= {"noun": self.noun, "filter": form, "filtered": bool(query)}
+        context["may_create"] = calls.allowed(self.request, self.create_rule)
+        context["may_end"] = calls.allowed(self.request, self.end_rule)
+        if context["may_end"]:
+            context["columns"] = (*self.columns, _("Actions"))
         if form.is_bound and not form.is_valid():
-            return found | {"nothing": False}
+            return context | {"nothing": False}
         filters = {"state": chosen.get("state"), "project_id": chosen.get("project"), "marker": query.get("marker")}
         extra = {name: value for name, value in chosen.items() if name not in ("state", "project")}
         records, more = pages.page_of(self.records(filters | extra | {"sort": "created_at:desc"}))
-        found["first_url"] = pages.first_link(self.request) if query.get("marker") else ""
-        found["next_url"] = pages.next_link(self.request, records[-1].id) if more else ""
+        context["first_url"] = pages.first_link(self.request) if query.get("marker") else ""
+        context["next_url"] = pages.next_link(self.request, records[-1].id) if more else ""
         names = projects.names(self.request, [record.project_id for record in records])
-        return found | {"rows": [row(record, names) for record in records]}
+        return context | {"rows": [row(record, names) for record in records]}
 
 
 def row(record: sdk.Lien | sdk.Waiver, names: dict[str, str]) -> dict[str, Any]:
@@ -96,8 +96,8 @@ class CreatePage(pages.FormPage):
 
     def get_form_kwargs(self) -> dict[str, Any]:
         """Return the arguments of the form."""
-        found: dict[str, Any] = super().get_form_kwargs()
-        return found | {"request": self.request}
+        kwargs: dict[str, Any] = super().get_form_kwargs()
+        return kwargs | {"request": self.request}
 
     def get_initial(self) -> dict[str, Any]:
         """Return what the link fills in."""
@@ -119,6 +119,6 @@ class EndPage(pages.FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the record; without one in force, the page has no form."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         record = self.record()
-        return found | {"noun": self.noun, "row": row(record, projects.names(self.request, [record.project_id]))}
+        return context | {"noun": self.noun, "row": row(record, projects.names(self.request, [record.project_id]))}

@@ -24,12 +24,12 @@ T = TypeVar("T")
 PAGE = 20
 
 
-def page_of(found: Iterator[T], size: int = PAGE) -> tuple[list[T], bool]:
+def page_of(records: Iterator[T], size: int = PAGE) -> tuple[list[T], bool]:
     """Return one page of rows, and whether there are more.
 
-    :param found: the rows of a call with the limit ``size + 1``
+    :param records: the rows of a call with the limit ``size + 1``
     """
-    rows = list(islice(found, size + 1))
+    rows = list(islice(records, size + 1))
     return rows[:size], len(rows) > size
 
 
@@ -54,8 +54,8 @@ class Guarded(PageTitleMixin):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer the request; show the reason if a call fails."""
         try:
-            found: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-            return found
+            response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+            return response
         except calls.FAILURES as exc:
             return unavailable(request, exc)
 
@@ -92,9 +92,9 @@ class ListPage(Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return an empty table."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
-        found |= {"table_id": self.table_id, "columns": self.columns, "filter_id": self.filter_id}
-        return found | {"rows": [], "nothing": True}
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        context |= {"table_id": self.table_id, "columns": self.columns, "filter_id": self.filter_id}
+        return context | {"rows": [], "nothing": True}
 
 
 class FormPage(Guarded, generic.FormView):
@@ -125,9 +125,9 @@ class FormPage(Guarded, generic.FormView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what the template shows."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
-        found |= {"form_id": self.form_id, "submit_label": self.submit_label, "danger": self.danger}
-        return found | {"back_url": self.back()}
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        context |= {"form_id": self.form_id, "submit_label": self.submit_label, "danger": self.danger}
+        return context | {"back_url": self.back()}
 
     def form_valid(self, form: forms.Form) -> HttpResponse:
         """Make the call; show the form again if the API refuses."""

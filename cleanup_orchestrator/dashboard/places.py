@@ -58,9 +58,9 @@ def of_project(request: HttpRequest, project_id: str | None) -> str:
 
 def _url(request: HttpRequest, dashboard: str, place: Place, id_: str) -> str:
     try:
-        found = horizon.get_dashboard(dashboard)
+        registered = horizon.get_dashboard(dashboard)
         context = {"request": request}
-        if not found.can_access(context) or not found.get_panel(place.panel).can_access(context):
+        if not registered.can_access(context) or not registered.get_panel(place.panel).can_access(context):
             return ""
         return str(reverse(f"horizon:{dashboard}:{place.panel}:{place.page}", args=[id_]))
     except (NotRegistered, NoReverseMatch):

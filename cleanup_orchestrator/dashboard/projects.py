@@ -28,15 +28,15 @@ _MADE_ID = re.compile("[0-9a-fA-F]{32}|[0-9a-fA-F-]{36}")
 
 def names(request: HttpRequest, ids: Iterable[str | None]) -> dict[str, str]:
     """Return the names of projects by their IDs. A project that the user may not see, or that is gone, has none."""
-    found: dict[str, str] = {}
+    by_id: dict[str, str] = {}
     for project_id in sorted({id_ for id_ in ids if id_ and KEYSTONE_ID.fullmatch(id_)}):
         try:
-            found[project_id] = keystone.tenant_get(request, project_id, admin=False).name
+            by_id[project_id] = keystone.tenant_get(request, project_id, admin=False).name
         except (ksa_exceptions.NotFound, ksa_exceptions.Forbidden):
             continue
         except (ksa_exceptions.ClientException, horizon_exceptions.ServiceCatalogException):
             break  # Keystone does not answer: the page shows the IDs, and does not wait for each of them
-    return found
+    return by_id
 
 
 def find(request: HttpRequest, text: str) -> str:
@@ -47,17 +47,17 @@ def find(request: HttpRequest, text: str) -> str:
     :raises django.forms.ValidationError: if no project or more than one is meant
     """
     try:
-        found = _found(request, text)
+        projects = _found(request, text)
     except ksa_exceptions.Unauthorized as exc:
         raise calls.expired() from exc
     except ksa_exceptions.Forbidden as exc:
         raise forms.ValidationError(_("Keystone does not let you search for names. Enter the project's ID.")) from exc
     except (ksa_exceptions.ClientException, horizon_exceptions.ServiceCatalogException) as exc:
         raise forms.ValidationError(_("Keystone cannot be used at the moment: %s") % sdk.one_line(exc)) from exc
-    if len(found) > 1:
-        raise forms.ValidationError(_several(found))
-    if found:
-        return str(found[0].id)
+    if len(projects) > 1:
+        raise forms.ValidationError(_several(projects))
+    if projects:
+        return str(projects[0].id)
     if _MADE_ID.fullmatch(text):
         return text
     raise forms.ValidationError(_("No project that you may see has this name or ID. Check the spelling."))
@@ -72,14 +72,14 @@ def _found(request: HttpRequest, text: str) -> list[Any]:
     return list(keystone.keystoneclient(request).projects.list(name=text))
 
 
-def _several(found: list[Any]) -> str:
+def _several(projects: list[Any]) -> str:
     listed = [
         _("%(project)s (domain %(domain)s)") % {"project": project.id, "domain": project.domain_id}
-        for project in found[:_LISTED]
+        for project in projects[:_LISTED]
     ]
-    more = " …" if len(found) > _LISTED else ""
+    more = " …" if len(projects) > _LISTED else ""
     said = _("%(count)s projects have this name. Enter the ID of one: %(ids)s")
-    return str(said % {"count": len(found), "ids": ", ".join(listed) + more})
+    return str(said % {"count": len(projects), "ids": ", ".join(listed) + more})
 
 
 class ProjectField(forms.CharField):

@@ -35,12 +35,12 @@ class FutureTimeField(forms.Field):
         if not text:
             return None
         try:
-            found = parse_datetime(text)
+            moment = parse_datetime(text)
         except ValueError:
-            found = None
-        if found is None:
+            moment = None
+        if moment is None:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
-        found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
-        if found <= datetime.datetime.now(datetime.UTC):
+        moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+        if moment <= datetime.datetime.now(datetime.UTC):
             raise forms.ValidationError(self.error_messages["past"], code="past")
-        return str(found.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return str(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))

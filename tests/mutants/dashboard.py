@@ -100,14 +100,14 @@ MUTATIONS = (
     Mutation(
         "A selection in another mode than empty is ignored",
         f"{PANELS}deletions/request/forms.py",
-        '            if found.get(name):\n                self.add_error(name, _("Only Empty',
+        '            if cleaned.get(name):\n                self.add_error(name, _("Only Empty',
         '            if False:\n                self.add_error(name, _("Only Empty',
         PAGES,
     ),
     Mutation(
         "A field with commas alone selects everything",
         f"{PANELS}deletions/request/forms.py",
-        "    if text.strip() and not found:\n",
+        "    if text.strip() and not names:\n",
         "    if False:\n",
         PAGES,
     ),
@@ -121,8 +121,8 @@ MUTATIONS = (
     Mutation(
         "A deletion is not bound to the plan that the page shows",
         f"{PANELS}deletions/request/preview.py",
-        "        if self.bound and self.plan:\n            return found",
-        "        if False:\n            return found",
+        "        if self.bound and self.plan:\n            return parameters",
+        "        if False:\n            return parameters",
         PAGES,
     ),
     Mutation(
@@ -191,15 +191,15 @@ MUTATIONS = (
     Mutation(
         "A filter that is not valid shows the records of all projects",
         f"{PANELS}holds.py",
-        '        if form.is_bound and not form.is_valid():\n            return found | {"nothing": False}\n        filters',
+        '        if form.is_bound and not form.is_valid():\n            return context | {"nothing": False}\n        filters',
         "        filters",
         PAGES,
     ),
     Mutation(
         "Orphans are adopted with the dry run of another project",
         f"{PANELS}orphans/adopting.py",
-        "            raise Http404\n        return found\n",
-        "            pass\n        return found\n",
+        "            raise Http404\n        return deletion\n",
+        "            pass\n        return deletion\n",
         PAGES,
     ),
     Mutation(
@@ -233,7 +233,7 @@ MUTATIONS = (
     Mutation(
         "A page takes the first one of several projects with a name",
         f"{PANELS}projects.py",
-        "    if len(found) > 1:\n        raise forms",
+        "    if len(projects) > 1:\n        raise forms",
         "    if False:\n        raise forms",
         PAGES,
     ),
@@ -268,8 +268,8 @@ MUTATIONS = (
     Mutation(
         "A time of a form loses its time zone",
         f"{PANELS}times.py",
-        "found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)",
-        "found = found.replace(tzinfo=datetime.UTC)",
+        "moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)",
+        "moment = moment.replace(tzinfo=datetime.UTC)",
         PAGES,
     ),
 )

@@ -34,10 +34,10 @@ def state(request: HttpRequest) -> dict[str, Any] | None:
         return None
     if not calls.allowed(request, "cleanup:brake:get"):
         return None
-    found: dict[str, Any] | None = cache.get(_key(request))
-    if found is None and (found := _read(request)) is not None:
-        cache.set(_key(request), found, _KEPT)
-    return found
+    brake: dict[str, Any] | None = cache.get(_key(request))
+    if brake is None and (brake := _read(request)) is not None:
+        cache.set(_key(request), brake, _KEPT)
+    return brake
 
 
 def forget(request: HttpRequest) -> None:
@@ -62,5 +62,5 @@ class BrakeHeader(TemplateView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the brake, or that it is unknown."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
-        return found | {"pc_brake": state(self.request), "pc_brake_id": "pc-header-brake"}
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        return context | {"pc_brake": state(self.request), "pc_brake_id": "pc-header-brake"}

@@ -24,9 +24,9 @@ class Index(pages.Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the brake, and what the user may do."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         brake = calls.proxy(self.request).get_brake()
-        return found | {
+        return context | {
             "brake": brake,
             "may_set": not brake.on and calls.allowed(self.request, "cleanup:brake:set"),
             "may_lift": brake.on and calls.allowed(self.request, "cleanup:brake:lift"),
@@ -52,8 +52,8 @@ class _Switch(pages.FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the brake, if the user may see it."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
-        return found | {"brake": self.brake}
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        return context | {"brake": self.brake}
 
     def back(self) -> str:
         """Return to the state."""

@@ -67,9 +67,9 @@ class ActionPage(pages.FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the deletion, and whether it can be done."""
-        found = super().get_context_data(**kwargs)
+        context = super().get_context_data(**kwargs)
         permitted = calls.allowed_for(self.request, self.rule, self.deletion)
-        return found | {
+        return context | {
             "deletion": self.deletion,
             "name": self.name,
             "shown": self.shown(),

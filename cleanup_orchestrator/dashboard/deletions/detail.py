@@ -35,13 +35,13 @@ class Detail(pages.Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the deletion, and what its tab shows."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         proxy = calls.proxy(self.request)
         deletion = proxy.get_deletion(str(kwargs["deletion_id"]))
         shown = tabs.of_deletion(self.request, deletion)
         wanted = self.request.GET.get("tab", "")
         tab = next((each for each in shown if each.name == wanted), shown[0])
-        found |= {
+        context |= {
             "deletion": deletion,
             "name": pages.text(deletion.project_name or deletion.project_id),
             "conditions": states.notable(deletion),
@@ -52,4 +52,4 @@ class Detail(pages.Page):
             "tab_template": f"project_cleanup/deletions/_{tab.name}.html",
             "moving": not deletion.finished_at,
         }
-        return found | tab.content(self.request, proxy, deletion)
+        return context | tab.content(self.request, proxy, deletion)

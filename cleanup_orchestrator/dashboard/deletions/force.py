@@ -68,10 +68,10 @@ class ForceForm(actions.ReasonForm):
 
     def clean(self) -> dict[str, Any]:
         """Refuse a choice of types without a type."""
-        found: dict[str, Any] = super().clean() or self.cleaned_data
-        if found.get("use") == _CHOSEN and not found.get("types") and "types" not in self.errors:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("use") == _CHOSEN and not cleaned.get("types") and "types" not in self.errors:
             self.add_error("types", _("Mark at least one type, or choose another answer above."))
-        return found
+        return cleaned
 
     def chosen(self) -> list[str] | None:
         """Return the types to delete by force; ``None``: all."""
@@ -112,11 +112,11 @@ class Force(actions.ActionPage):
 
     def get_form_kwargs(self) -> dict[str, Any]:
         """Return what the form needs."""
-        found: dict[str, Any] = super().get_form_kwargs()
+        kwargs: dict[str, Any] = super().get_form_kwargs()
         there = {_type(each) for each in self.deletion.counts or ()}
         expected = confirmation(self.deletion)
         types = [name for name, facts in self.facts.items() if facts.forcible and name in there]
-        return found | {"expected": expected, "types": types}
+        return kwargs | {"expected": expected, "types": types}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what would be abandoned, and what that still uses and does."""

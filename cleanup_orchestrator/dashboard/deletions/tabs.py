@@ -56,7 +56,7 @@ class Tab(NamedTuple):
 
 def of_deletion(request: HttpRequest, deletion: sdk.Deletion) -> list[Tab]:
     """Return the tabs that have content for a deletion."""
-    found = [
+    tabs = [
         Tab("overview", _("Overview"), _overview),
         Tab(
             "leftovers",
@@ -67,10 +67,10 @@ def of_deletion(request: HttpRequest, deletion: sdk.Deletion) -> list[Tab]:
         Tab("journal", _("Journal"), _journal),
     ]
     if deletion.children:
-        found.append(Tab("children", _("Projects below"), _children, len(deletion.children)))
+        tabs.append(Tab("children", _("Projects below"), _children, len(deletion.children)))
     if states.plan_of(deletion) and calls.allowed_for(request, "cleanup:plans:get", deletion):
-        found.append(Tab("plan", _("Plan"), _plan))
-    return found
+        tabs.append(Tab("plan", _("Plan"), _plan))
+    return tabs
 
 
 def _attention_url(request: HttpRequest, deletion: sdk.Deletion) -> str:
@@ -134,15 +134,15 @@ def _plan(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) -> dic
     plan_id, action = states.plan_of(deletion), request.GET.get("action", "")
     if action not in _ACTIONS:
         action = ""
-    found = {"plan_id": plan_id, "action": action, "plan_actions": _ACTIONS.items()}
+    context = {"plan_id": plan_id, "action": action, "plan_actions": _ACTIONS.items()}
     try:
         plan = proxy.get_plan(plan_id)
         path, marker = listing.of_plan(plan_id), request.GET.get("marker", "")
         rows, following = listing.page_of(proxy, sdk.PlannedResource, path, marker, _RESOURCES, action=action)
     except sdk_exceptions.NotFoundException:
-        return found | {"plan": None}
+        return context | {"plan": None}
     types = [each for each in plan.types if each.delete or each.keep or each.protect or not each.known]
-    return found | {"plan": plan, "types": types, "rows": rows, **_links(request, marker, following)}
+    return context | {"plan": plan, "types": types, "rows": rows, **_links(request, marker, following)}
 
 
 def _links(request: HttpRequest, marker: str, following: str) -> dict[str, str]:

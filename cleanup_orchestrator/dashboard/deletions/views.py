@@ -30,7 +30,7 @@ class Index(pages.Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of the list, and the filter."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         request = self.request
         form, query = filters.query_of(request)
         marker = request.GET.get("marker", "")
@@ -44,7 +44,7 @@ class Index(pages.Page):
                 raise
             marker = ""  # of a deletion that is no longer recorded: back to the first page
             deletions, more = pages.page_of(proxy.deletions(limit=pages.PAGE + 1, **query))
-        return found | {
+        return context | {
             "filter_form": form,
             "filtered": any(name != "marker" and value for name, value in request.GET.items()),
             "rows": [_row(each) for each in deletions],

@@ -32,12 +32,12 @@ class _OfProject(pages.FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the project with the counts of its orphans."""
-        found = super().get_context_data(**kwargs)
+        context = super().get_context_data(**kwargs)
         scan_id, project_id = self.kwargs["scan_id"], self.kwargs["project_id"]
         project = next(self.client.orphan_projects(scan_id, limit=1, project_id=project_id), None)
         if project is None:
             raise Http404
-        return found | {"scan_id": scan_id, "project": project}
+        return context | {"scan_id": scan_id, "project": project}
 
     def adopt(self, dry_run: bool) -> None:
         """Request the adoption, or its dry run; keep its ID."""
@@ -84,15 +84,15 @@ class Adopt(_OfProject):
 
         :raises django.http.Http404: if the deletion is not a dry run of the adoption of this project
         """
-        found: sdk.Deletion = self.client.get_deletion(self.kwargs["deletion_id"])
-        if (found.origin, found.dry_run, found.project_id) != ("adopted", True, self.kwargs["project_id"]):
+        deletion: sdk.Deletion = self.client.get_deletion(self.kwargs["deletion_id"])
+        if (deletion.origin, deletion.dry_run, deletion.project_id) != ("adopted", True, self.kwargs["project_id"]):
             raise Http404
-        return found
+        return deletion
 
     def get_form_kwargs(self) -> dict[str, Any]:
         """Return the arguments of the form."""
-        found: dict[str, Any] = super().get_form_kwargs()
-        return found | {"project_id": self.kwargs["project_id"]}
+        kwargs: dict[str, Any] = super().get_form_kwargs()
+        return kwargs | {"project_id": self.kwargs["project_id"]}
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the result of the dry run."""

@@ -38,12 +38,12 @@ class Filter(forms.Form):
 
 def _choices(types: set[tuple[str, str]]) -> list[tuple[str, Any]]:
     """Return all types of each service together, and each type by itself."""
-    found: list[tuple[str, Any]] = [("", _("All"))]
+    choices: list[tuple[str, Any]] = [("", _("All"))]
     for service in sorted({service for service, _type in types}):
         every = (service, _now("%s: all types") % service)
         each = [(f"{service}.{type_}", type_) for of, type_ in sorted(types) if of == service]
-        found.append((service, [every, *each]))
-    return found
+        choices.append((service, [every, *each]))
+    return choices
 
 
 class TypedId(forms.Form):

@@ -31,12 +31,12 @@ class Index(pages.ListPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of scans."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         marker = self.request.GET.get("marker")
         client = calls.proxy(self.request)
         scans, more = pages.page_of(client.orphan_scans(limit=pages.PAGE + 1, marker=marker))
         can_cancel = calls.allowed(self.request, "cleanup:orphan_scans:cancel")
-        return found | {
+        return context | {
             "rows": scans,
             "columns": (*self.columns, *([_("Action")] if can_cancel else [])),
             "moving": any(not scan.finished_at for scan in scans),
@@ -83,8 +83,8 @@ class Cancel(pages.FormPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the scan."""
-        found = super().get_context_data(**kwargs)
-        return found | {"scan": calls.proxy(self.request).get_orphan_scan(self.kwargs["scan_id"])}
+        context = super().get_context_data(**kwargs)
+        return context | {"scan": calls.proxy(self.request).get_orphan_scan(self.kwargs["scan_id"])}
 
     def act(self, form: forms.Form) -> str:
         """Cancel the scan."""
@@ -104,13 +104,13 @@ class Detail(pages.Page):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the scan, and one page of dead projects."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         marker = self.request.GET.get("marker")
         client = calls.proxy(self.request)
         scan = client.get_orphan_scan(self.kwargs["scan_id"])
         projects, more = pages.page_of(client.orphan_projects(scan, limit=pages.PAGE + 1, marker=marker))
         ended = bool(scan.finished_at)
-        return found | {
+        return context | {
             "scan": scan,
             "ended": ended,
             "has_result": scan.status in ("completed", "incomplete"),
@@ -138,7 +138,7 @@ class Orphans(pages.ListPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return one page of orphans."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         query = self.request.GET
         marker = query.get("marker", "")
         client = calls.proxy(self.request)
@@ -149,7 +149,7 @@ class Orphans(pages.ListPage):
         if form.is_valid():
             path = f"/orphan-scans/{scan.id}/orphans"
             rows, following = listing.page_of(client, sdk.Orphan, path, marker, _ORPHANS, **form.filters())
-        return found | {
+        return context | {
             "scan": scan,
             "filter": form,
             "filtered": bool(query.get("project") or query.get("what")),

@@ -40,16 +40,16 @@ class Index(pages.ListPage):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the services."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         form = FilterForm(self.request.GET or None, request=self.request)
-        found |= {"filter": form, "filtered": form.is_bound}
+        context |= {"filter": form, "filtered": form.is_bound}
         if form.is_bound and not form.is_valid():
-            return found | {"nothing": False}
+            return context | {"nothing": False}
         project_id = form.cleaned_data["project"] if form.is_bound else None
         services = sorted(calls.proxy(self.request).services(project_id or None), key=_order)
         may_waive = calls.allowed(self.request, "cleanup:waivers:create")
         may_see = calls.allowed(self.request, "cleanup:waivers:list")
-        return found | {
+        return context | {
             "rows": [_row(service, may_waive, may_see) for service in services],
             "unsupported": sum(service.answered_by == "unsupported" for service in services),
         }

@@ -50,18 +50,18 @@ class Preview(pages.Page):
     def found(self) -> list[preview.Found]:
         """The dry runs of the query. A deletion that is no dry run is left out."""
         ids = dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if DELETION_ID.fullmatch(id_))
-        found = preview.read(calls.proxy(self.request), list(ids)[: projects.MAX_PROJECTS])
-        return [one for one in found if one.dry_run.dry_run]
+        dry_runs = preview.read(calls.proxy(self.request), list(ids)[: projects.MAX_PROJECTS])
+        return [one for one in dry_runs if one.dry_run.dry_run]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the dry runs, and the form if all have ended."""
-        found: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super().get_context_data(**kwargs)
         moving = any(one.moving for one in self.found)
         wanted = [one for one in self.found if one.confirm is not None]
-        found |= {"found": self.found, "moving": moving, "again_url": self._again(), "wanted": wanted}
+        context |= {"found": self.found, "moving": moving, "again_url": self._again(), "wanted": wanted}
         if wanted:
-            found |= {"danger": any(one.deletes for one in wanted), "submit_label": _label(wanted)}
-        return found
+            context |= {"danger": any(one.deletes for one in wanted), "submit_label": _label(wanted)}
+        return context
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Show the dry runs."""

@@ -76,24 +76,24 @@ class RequestForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Refuse fields of another mode: a choice that has no effect would delete more than the user wants."""
-        found: dict[str, Any] = super().clean() or self.cleaned_data
-        if found.get("mode") == "empty":
-            if found.get("include_subtree"):
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("mode") == "empty":
+            if cleaned.get("include_subtree"):
                 self.add_error("include_subtree", _("Empty covers no projects below. Clear this choice."))
-            return found
+            return cleaned
         for name in SELECTING:
-            if found.get(name):
+            if cleaned.get(name):
                 self.add_error(name, _("Only Empty can select resources. Clear this field, or choose Empty."))
-        return found
+        return cleaned
 
     def wanted(self) -> dict[str, Any]:
         """Return the parameters of the request."""
         given = self.cleaned_data
-        found = {"mode": given["mode"], "include_subtree": given["include_subtree"]}
+        parameters = {"mode": given["mode"], "include_subtree": given["include_subtree"]}
         before = given["created_before"]
         at = before.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if before else None
         selection = {name: given[name] for name in ("services", "types", "tags")} | {"created_before": at}
-        return found | {"selection": {name: value for name, value in selection.items() if value} or None}
+        return parameters | {"selection": {name: value for name, value in selection.items() if value} or None}
 
 
 class ConfirmForm(forms.Form):
@@ -137,7 +137,7 @@ def confirmation(dry_run: sdk.Deletion) -> str:
 
 def _names(text: str, separator: str = r"[,\s]") -> list[str]:
     """Return the names of a field. Without a name the field must be empty: it would select everything."""
-    found = [name.strip() for name in re.split(separator, text) if name.strip()]
-    if text.strip() and not found:
+    names = [name.strip() for name in re.split(separator, text) if name.strip()]
+    if text.strip() and not names:
         raise forms.ValidationError(_("This has no name. Clear the field, or type names."))
-    return found
+    return names

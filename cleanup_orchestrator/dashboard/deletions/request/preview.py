@@ -114,10 +114,10 @@ class Found:
     def wanted(self) -> dict[str, Any]:
         """Return the parameters of the request: those of the dry run, bound to its plan if that is possible."""
         run = self.dry_run
-        found: dict[str, Any] = {"project_id": run.project_id, "mode": run.mode}
+        parameters: dict[str, Any] = {"project_id": run.project_id, "mode": run.mode}
         if self.bound and self.plan:
-            return found | {"plan_id": self.plan.id, "plan_hash": self.plan.hash}
-        return found | {"include_subtree": bool(run.include_subtree), "selection": selection_of(run) or None}
+            return parameters | {"plan_id": self.plan.id, "plan_hash": self.plan.hash}
+        return parameters | {"include_subtree": bool(run.include_subtree), "selection": selection_of(run) or None}
 
 
 def selection_of(dry_run: sdk.Deletion) -> dict[str, Any]:
@@ -131,57 +131,57 @@ def read(client: sdk.Proxy, ids: Iterable[str]) -> list[Found]:
 
     :raises openstack.exceptions.SDKException: if one of them cannot be read
     """
-    found = [Found(client.get_deletion(id_)) for id_ in ids]
+    dry_runs = [Found(client.get_deletion(id_)) for id_ in ids]
     room = BELOW
-    for one in found:
+    for one in dry_runs:
         rows = list(islice(_below(client, one.dry_run), room + 1))
         one.below, one.more_below = rows[:room], len(rows) > room
         room -= len(one.below)
-    if not any(one.moving for one in found):
-        for one in found:
+    if not any(one.moving for one in dry_runs):
+        for one in dry_runs:
             _add_details(client, one)
-    return found
+    return dry_runs
 
 
 def _below(client: sdk.Proxy, dry_run: sdk.Deletion) -> Iterator[Below]:
     """Yield the dry runs of all projects below, each before those below it."""
     for child in dry_run.children or ():
-        found = Below(client.get_deletion(child["deletion_id"]))
-        yield found
-        yield from _below(client, found.dry_run)
+        below = Below(client.get_deletion(child["deletion_id"]))
+        yield below
+        yield from _below(client, below.dry_run)
 
 
-def _add_details(client: sdk.Proxy, found: Found) -> None:
-    if not found.planned:
+def _add_details(client: sdk.Proxy, result: Found) -> None:
+    if not result.planned:
         return
-    if not found.deletes:
-        _add_report(client, found)
+    if not result.deletes:
+        _add_report(client, result)
         return
-    found.plan = plan = client.get_plan(found.dry_run)
-    found.types = [{**row, "number": row["delete"]} for row in plan.types or () if row.get("delete")]
-    found.names = _planned(client, plan, "delete", plan.delete)
-    found.kept = _planned(client, plan, "keep", plan.keep)
-    found.protected = _planned(client, plan, "protect", plan.protect)
+    result.plan = plan = client.get_plan(result.dry_run)
+    result.types = [{**row, "number": row["delete"]} for row in plan.types or () if row.get("delete")]
+    result.names = _planned(client, plan, "delete", plan.delete)
+    result.kept = _planned(client, plan, "keep", plan.keep)
+    result.protected = _planned(client, plan, "protect", plan.protect)
     said = {_name(row): row.get("message") or row.get("reason") or "" for row in plan.types or ()}
-    found.unseen = [Unseen(name, said.get(name, "")) for name in plan.unknown or ()]
-    found.waived = [Unseen(_name(row), row.get("message") or "") for row in plan.types or () if row.get("waived")]
-    for row in found.below:
+    result.unseen = [Unseen(name, said.get(name, "")) for name in plan.unknown or ()]
+    result.waived = [Unseen(_name(row), row.get("message") or "") for row in plan.types or () if row.get("waived")]
+    for row in result.below:
         if row.dry_run.status == "planned":
             row.plan = client.get_plan(row.dry_run)
 
 
-def _add_report(client: sdk.Proxy, found: Found) -> None:
+def _add_report(client: sdk.Proxy, result: Found) -> None:
     """Add what a report found. It has no plan."""
-    run = found.dry_run
+    run = result.dry_run
     counts = run.counts or ()
     remaining = run.progress.remaining if run.progress else 0
-    found.types = [{**row, "number": row["remaining"]} for row in counts if row.get("remaining")]
+    result.types = [{**row, "number": row["remaining"]} for row in counts if row.get("remaining")]
     rows = list(client.leftovers(run, limit=NAMED)) if remaining else []
-    found.names = Rows(rows, max(0, remaining - len(rows)), remaining)
+    result.names = Rows(rows, max(0, remaining - len(rows)), remaining)
     unknown = [row for row in counts if row.get("outcome") == "unknown"]
-    found.unseen = [Unseen(_name(row), row.get("message") or row.get("reason") or "") for row in unknown]
+    result.unseen = [Unseen(_name(row), row.get("message") or row.get("reason") or "") for row in unknown]
     skipped = [place for waiver in run.waivers or () for place in waiver.get("not_listed") or ()]
-    found.waived = [Unseen(f"{place['service']}@{place['region']}") for place in skipped]
+    result.waived = [Unseen(f"{place['service']}@{place['region']}") for place in skipped]
 
 
 def _planned(client: sdk.Proxy, plan: sdk.Plan, action: str, count: int) -> Rows:

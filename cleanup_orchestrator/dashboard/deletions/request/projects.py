@@ -55,13 +55,13 @@ def _read(request: HttpRequest, id_: str, domains: dict[str, str]) -> Project:
     if not KEYSTONE_ID.fullmatch(id_):  # it would be part of a path in Keystone
         return _missing(id_)
     try:
-        found = api.keystone.tenant_get(request, id_, admin=False)
+        project = api.keystone.tenant_get(request, id_, admin=False)
     except (ksa_exceptions.ClientException, horizon_exceptions.HorizonException) as exc:
         return _unknown(id_, exc)
-    domain_id = str(getattr(found, "domain_id", "") or "")
+    domain_id = str(getattr(project, "domain_id", "") or "")
     if domain_id not in domains:
         domains[domain_id] = _domain(request, domain_id)
-    return Project(id_, str(found.name), domain_id, domains[domain_id])
+    return Project(id_, str(project.name), domain_id, domains[domain_id])
 
 
 def _unknown(id_: str, exc: Any) -> Project:

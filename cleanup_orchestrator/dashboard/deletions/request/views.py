@@ -45,17 +45,17 @@ class Ask(pages.FormPage):
     def get_initial(self) -> dict[str, Any]:
         """Return the choices of the query, such as those of the preview that led here."""
         mode = self.request.GET.get("mode")
-        found: dict[str, Any] = {"include_subtree": self.request.GET.get("include_subtree") == "true"}
-        found |= {name: self.request.GET[name] for name in SELECTING if name in self.request.GET}
-        return found | ({"mode": mode} if mode in dict(MODES) else {})
+        initial: dict[str, Any] = {"include_subtree": self.request.GET.get("include_subtree") == "true"}
+        initial |= {name: self.request.GET[name] for name in SELECTING if name in self.request.GET}
+        return initial | ({"mode": mode} if mode in dict(MODES) else {})
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the projects and the form."""
-        found = super().get_context_data(**kwargs)
+        context = super().get_context_data(**kwargs)
         chosen, too_many = self.chosen
-        found |= {"projects": chosen, "too_many": too_many, "most": projects.MAX_PROJECTS}
-        found["any_present"] = any(not project.missing for project in chosen)
-        return found | {"started": len(self.started), "preview_url": preview_url(list(self.started))}
+        context |= {"projects": chosen, "too_many": too_many, "most": projects.MAX_PROJECTS}
+        context["any_present"] = any(not project.missing for project in chosen)
+        return context | {"started": len(self.started), "preview_url": preview_url(list(self.started))}
 
     def form_valid(self, form: forms.Form) -> HttpResponse:
         """Start the dry runs. If the API refuses one, say so next to the project."""
