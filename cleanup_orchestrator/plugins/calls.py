@@ -373,11 +373,11 @@ def _parameters(link: str, own: Mapping[str, Any]) -> dict[str, str | list[str]]
     :raises BadAnswer: the link changes one of them. Its page is of another list: of another project, or without the
         rows of all projects
     """
-    found = parse_qs(urlsplit(link).query)
-    for name in own.keys() & found.keys() - _PAGING:
-        if own[name] is not None and _texts(own[name]) != _texts(found[name]):
-            raise BadAnswer(f"the link to the next page has {name}={','.join(found[name])}, asked for {own[name]}")
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+    in_link = parse_qs(urlsplit(link).query)
+    for name in own.keys() & in_link.keys() - _PAGING:
+        if own[name] is not None and _texts(own[name]) != _texts(in_link[name]):
+            raise BadAnswer(f"the link to the next page has {name}={','.join(in_link[name])}, asked for {own[name]}")
+    return {name: values[0] if len(values) == 1 else values for name, values in in_link.items()}
 
 
 def _texts(value: Any) -> set[str]:

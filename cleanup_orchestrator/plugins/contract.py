@@ -128,10 +128,10 @@ class Parts:
         """
         if callable(self.list):
             return self.list(connection, project, whole)
-        found = pick(whole.data, self.list)
-        if not isinstance(found, list | tuple):
+        parts = pick(whole.data, self.list)
+        if not isinstance(parts, list | tuple):
             raise BadAnswer(f"{whole.id} was listed without {self.list!r}")
-        return found
+        return parts
 
 
 @dataclasses.dataclass(frozen=True)

@@ -85,5 +85,5 @@ def _records(
                 continue
             for id_, address in those:
                 if address in (row.get("records") or ()):
-                    found = blocker("dns.recordset", row["id"], row.get("project_id"), row["name"])
-                    yield id_, {**found, "of": str(row.get("zone_id") or "")}  # a call needs it beside the id
+                    recordset = blocker("dns.recordset", row["id"], row.get("project_id"), row["name"])
+                    yield id_, {**recordset, "of": str(row.get("zone_id") or "")}  # a call needs it beside the id

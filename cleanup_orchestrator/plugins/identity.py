@@ -72,16 +72,16 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
 
 def _all_users(connection: Connection, project: ProjectDefinition) -> set[str]:
     most = int(project.options.get("most_users", 0))
-    found: set[str] = set()
+    users: set[str] = set()
     for domain in _paged("/domains", "domains").rows(connection, project):
         for user in _paged("/users", "users", domain_id=domain["id"]).rows(connection, project):
-            found.add(str(user["id"]))
-            if len(found) > most:
+            users.add(str(user["id"]))
+            if len(users) > most:
                 raise ProjectGone(
                     "Keystone shows who had a role on the project only while it knows the project, and there are too "
                     f"many users to ask about each: raise most_users of the service identity above {most}"
                 )
-    return found
+    return users
 
 
 def _paged(path: str, key: str, **filters: str) -> Rest:

@@ -52,13 +52,13 @@ def extension_aliases(connection: Connection) -> frozenset[str]:
         read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
     if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
         return known
-    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
-    if not found:
+    aliases = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
+    if not aliases:
         raise BadAnswer("GET /v2.0/extensions answered with an empty list")
     if endpoint:
         with _extensions_lock:
-            _extensions[endpoint] = (time.monotonic(), found)
-    return found
+            _extensions[endpoint] = (time.monotonic(), aliases)
+    return aliases
 
 
 _NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
@@ -140,13 +140,13 @@ def without_ports_that_go(connection: Connection, project: ProjectDefinition, po
 
 def _made_by(ports: Iterable[Row]) -> dict[str, int]:
     """Return the index in ``_MAKERS`` by the id of each port that a service made by its owner or its name."""
-    found = {}
+    makers = {}
     for port in ports:
         owner, name = str(port.get("device_owner") or "").lower(), str(port.get("name") or "")
         for number, (pattern, *_) in enumerate(_MAKERS):
             if pattern.match(owner) or (pattern.match(name) and _SERVICE_PORT.match(name)):
-                found[str(port["id"])] = number
-    return found
+                makers[str(port["id"])] = number
+    return makers
 
 
 def _has_any(connection: Connection, project: ProjectDefinition, maker: int) -> bool:
@@ -240,8 +240,8 @@ def routers_out_by(connection: Connection, project: ProjectDefinition, networks:
 
 def ports_of_others(connection: Connection, project: ProjectDefinition, networks: Iterable[object]) -> Iterator[Row]:
     """Yield the ports on these networks that users of other projects made."""
-    found = rows_with(connection, project, "/ports", "network_id", networks)
-    others = (port for port in found if port.get("device_owner") not in (*ROUTER_PORTS, *NETWORK_PORTS))
+    ports = rows_with(connection, project, "/ports", "network_id", networks)
+    others = (port for port in ports if port.get("device_owner") not in (*ROUTER_PORTS, *NETWORK_PORTS))
     yield from of_others(connection, project, others)
 
 

@@ -135,8 +135,8 @@ def _forwardings(
         for row in listing.rows(connection, project):
             if (port := str(row.get("internal_port_id"))) in known:
                 name = f"{address.get('floating_ip_address')}:{row.get('external_port')}"
-                found = blocker("network.port_forwarding", row["id"], owner_of(address), name)
-                yield port, {**found, "of": str(address["id"])}  # a call needs it beside the id
+                forwarding = blocker("network.port_forwarding", row["id"], owner_of(address), name)
+                yield port, {**forwarding, "of": str(address["id"])}  # a call needs it beside the id
 
 
 def _ndp_proxies(

@@ -21,10 +21,10 @@ def quota_limits(call: Rest, connection: Connection, project: ProjectDefinition,
     :raises BadAnswer: the answer has no limits
     """
     body = call.call(connection, project)
-    found = body.get(call.key) if call.key and isinstance(body, Mapping) else body
-    if not isinstance(found, Mapping) or limit not in found:
+    limits = body.get(call.key) if call.key and isinstance(body, Mapping) else body
+    if not isinstance(limits, Mapping) or limit not in limits:
         raise BadAnswer(f"{call!r} answered no quotas: there is no {limit!r}")
-    return {name: value for name, value in found.items() if name != "id"}
+    return {name: value for name, value in limits.items() if name != "id"}
 
 
 def quota_type(

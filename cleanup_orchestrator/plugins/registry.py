@@ -78,10 +78,10 @@ class Registry:
 
         :raises KeyError: when there is none
         """
-        found = next((t for t in self.services[service_type].types if t.name == name), None)
-        if found is None:
+        declared = next((t for t in self.services[service_type].types if t.name == name), None)
+        if declared is None:
             raise KeyError(f"{service_type}.{name}")
-        return found
+        return declared
 
     def related_types(
         self, service: Service, type_: ResourceType

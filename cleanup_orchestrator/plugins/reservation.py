@@ -95,10 +95,10 @@ def _list(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 def _reservations(lease: Row) -> list[dict[str, Any]]:
     """Return the reservations of a lease that have not ended, and that have resources."""
-    found = lease.get("reservations")
-    if not isinstance(found, list):
+    reservations = lease.get("reservations")
+    if not isinstance(reservations, list):
         raise BadAnswer("a lease was shown without 'reservations'")
-    return [each for each in found if each["status"] != "deleted" and each.get("amount") != 0]
+    return [each for each in reservations if each["status"] != "deleted" and each.get("amount") != 0]
 
 
 def _describe(lease: Resource, project: ProjectDefinition) -> str | None:
@@ -136,16 +136,16 @@ def _foreign_servers(connection: Connection, project: ProjectDefinition, lease: 
     reservations = [each for each in _reservations(lease.data) if each["resource_type"] != _FLOATING_IP]
     if not reservations:
         return None
-    found: list[Blocker] = []
+    blockers: list[Blocker] = []
     ids = {str(each["id"]) for each in reservations}
     for row in Rest("compute", "/os-aggregates", key="aggregates").rows(connection, project):
         if row.get("name") in ids:
             for host in row.get("hosts") or ():
-                found += foreign_servers(connection, project, host=str(host))
+                blockers += foreign_servers(connection, project, host=str(host))
     for each in reservations:
         if each["resource_type"] != _HOSTS:
-            found += foreign_servers(connection, project, flavor=str(each["id"]))
-    return verdict_naming(project, "its end would delete", found)
+            blockers += foreign_servers(connection, project, flavor=str(each["id"]))
+    return verdict_naming(project, "its end would delete", blockers)
 
 
 def _now() -> datetime.datetime:

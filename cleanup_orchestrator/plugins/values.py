@@ -159,5 +159,5 @@ def in_bytes(value: Any, unit: int) -> int | None:
     if isinstance(value, bool):
         raise BadAnswer(f"{value} is no size")
     number = value if isinstance(value, int) else float(value)
-    found = int(number * unit)
-    return found if number >= 0 and found <= MAX_BYTES else None
+    size = int(number * unit)
+    return size if number >= 0 and size <= MAX_BYTES else None

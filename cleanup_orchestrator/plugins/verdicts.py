@@ -31,8 +31,8 @@ def blocker(type_: str, id_: object, owner: object, name: object = "") -> dict[s
     :param owner: id of the owning project; empty or ``None`` when the service shows none
     :param name: its name, if the row that names the blocker has it; a call for the name alone is not worth it
     """
-    found = {"type": type_, "id": str(id_), "owner": str(owner or "")}
-    return {**found, "name": str(name)} if name else found
+    fields = {"type": type_, "id": str(id_), "owner": str(owner or "")}
+    return {**fields, "name": str(name)} if name else fields
 
 
 def blocking_verdict(
@@ -44,9 +44,9 @@ def blocking_verdict(
 
     :param say: returns the sentence; takes whether the named blockers are foreign, and all of the named ones
     """
-    found = list(blockers)
-    foreign = [blocker for blocker in found if blocker["owner"] != project.id]
-    named = foreign or found
+    all_blockers = list(blockers)
+    foreign = [blocker for blocker in all_blockers if blocker["owner"] != project.id]
+    named = foreign or all_blockers
     if not named:
         return None
     more = f" ({len(named) - MAX_BLOCKERS} more)" if len(named) > MAX_BLOCKERS else ""
@@ -75,11 +75,11 @@ def foreign_users(project: ProjectDefinition, what: str, users: Iterable[tuple[s
     :param what: the beginning of the sentence: ``it is used by``
     :param users: what uses a resource, each with the id of the resource; those of the project itself do not count
     """
-    found: dict[str, dict[tuple[str, str], Blocker]] = collections.defaultdict(dict)
+    foreign: dict[str, dict[tuple[str, str], Blocker]] = collections.defaultdict(dict)
     for id_, user in users:
         if user["owner"] != project.id:
-            found[id_][user["type"], user["id"]] = user
-    verdicts = ((id_, verdict_naming(project, what, named.values())) for id_, named in found.items())
+            foreign[id_][user["type"], user["id"]] = user
+    verdicts = ((id_, verdict_naming(project, what, named.values())) for id_, named in foreign.items())
     return {id_: verdict for id_, verdict in verdicts if verdict is not None}
 
 
@@ -94,8 +94,8 @@ class OneByOne:
         self, connection: Connection, project: ProjectDefinition, resources: Sequence[Resource]
     ) -> dict[str, Verdict]:
         """Return the verdicts by id."""
-        found = ((one.id, self._verdict(connection, project, one)) for one in resources)
-        return {id_: verdict for id_, verdict in found if verdict is not None}
+        verdicts = ((one.id, self._verdict(connection, project, one)) for one in resources)
+        return {id_: verdict for id_, verdict in verdicts if verdict is not None}
 
     def _verdict(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         for check in self._checks:

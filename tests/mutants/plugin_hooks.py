@@ -317,7 +317,7 @@ MUTATIONS = (
     Mutation(
         "A VPN is taken from another project's network",
         f"{NETWORK}bgp.py",
-        'return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in found if owner_of(r) != project.id])',
+        'return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in rows if owner_of(r) != project.id])',
         "return None",
         tests("plugins/network_addons"),
     ),
@@ -367,8 +367,8 @@ MUTATIONS = (
     Mutation(
         "An answer without limits is that of a project without a quota",
         f"{PLUGINS}quotas.py",
-        "if not isinstance(found, Mapping) or limit not in found:",
-        "if not isinstance(found, Mapping):",
+        "if not isinstance(limits, Mapping) or limit not in limits:",
+        "if not isinstance(limits, Mapping):",
         tests("plugins/quotas"),
     ),
     Mutation(
@@ -425,8 +425,8 @@ MUTATIONS = (
     Mutation(
         "The owner of a stack is read from another one in the list",
         f"{HEAT}listing.py",
-        'if row.get("id") == stack.id:\n            found',
-        'if row.get("id"):\n            found',
+        'if row.get("id") == stack.id:\n            listed',
+        'if row.get("id"):\n            listed',
         tests("plugins/orchestration"),
     ),
     Mutation(
@@ -439,8 +439,8 @@ MUTATIONS = (
     Mutation(
         "A user of another project of Heat is deleted",
         f"{HEAT}users.py",
-        'row.get("domain_id") == found.data["domain_id"] and row.get("default_project_id") == found.id:',
-        'row.get("domain_id") == found.data["domain_id"]:',
+        'row.get("domain_id") == user_project.data["domain_id"] and row.get("default_project_id") == user_project.id:',
+        'row.get("domain_id") == user_project.data["domain_id"]:',
         tests("plugins/orchestration"),
     ),
     Mutation(
@@ -468,8 +468,8 @@ MUTATIONS = (
     Mutation(
         "Only the hosts of a lease count for the servers of others",
         f"{PLUGINS}reservation.py",
-        'found += foreign_servers(connection, project, flavor=str(each["id"]))',
-        "found += ()",
+        'blockers += foreign_servers(connection, project, flavor=str(each["id"]))',
+        "blockers += ()",
         tests("plugins/reservation"),
     ),
     Mutation(

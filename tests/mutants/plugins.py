@@ -79,8 +79,8 @@ MUTATIONS = (
     Mutation(
         "The project's own users of a resource block it",
         VERDICTS,
-        'if user["owner"] != project.id:\n            found',
-        "if True:\n            found",
+        'if user["owner"] != project.id:\n            foreign',
+        "if True:\n            foreign",
         tests("plugins/verdicts plugins/port_uses"),
     ),
     Mutation(
@@ -670,7 +670,7 @@ MUTATIONS = (
     Mutation(
         "A secret that another project's volume needs is deleted",
         f"{PLUGINS}key_manager/__init__.py",
-        'found.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))',
+        'blockers.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))',
         "continue",
         tests("plugins/key_manager plugins/uses"),
     ),
@@ -684,7 +684,7 @@ MUTATIONS = (
     Mutation(
         "A share that another project mounts is deleted",
         f"{SHARES}clients.py",
-        'return verdict_naming(project, "an access rule lets it be mounted from", found)',
+        'return verdict_naming(project, "an access rule lets it be mounted from", clients)',
         "return None",
         tests("plugins/shared_file_system plugins/uses"),
     ),
@@ -699,8 +699,8 @@ MUTATIONS = (
     Mutation(
         "A size that the database cannot hold is reported",
         f"{PLUGINS}values.py",
-        "return found if number >= 0 and found <= MAX_BYTES else None",
-        "return found if number >= 0 else None",
+        "return size if number >= 0 and size <= MAX_BYTES else None",
+        "return size if number >= 0 else None",
         tests("plugins/values"),
     ),
     Mutation(

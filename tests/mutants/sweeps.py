@@ -649,15 +649,15 @@ MUTATIONS = (
     Mutation(
         "A link replaces the owner filter of a list",
         PLUGIN_CALLS,
-        "if own[name] is not None and _texts(own[name]) != _texts(found[name]):",
+        "if own[name] is not None and _texts(own[name]) != _texts(in_link[name]):",
         "if False:",
         tests("plugins/calls"),
     ),
     Mutation(
         "A link that repeats the owner filter and adds another project counts as of the same list",
         PLUGIN_CALLS,
-        "_texts(own[name]) != _texts(found[name]):",
-        "not _texts(own[name]) <= _texts(found[name]):",
+        "_texts(own[name]) != _texts(in_link[name]):",
+        "not _texts(own[name]) <= _texts(in_link[name]):",
         tests("plugins/calls"),
     ),
     Mutation(
@@ -699,8 +699,8 @@ MUTATIONS = (
     Mutation(
         "Blockers are not told apart by owner",
         VERDICTS,
-        'foreign = [blocker for blocker in found if blocker["owner"] != project.id]',
-        'foreign = [blocker for blocker in found if blocker["owner"] == project.id]',
+        'foreign = [blocker for blocker in all_blockers if blocker["owner"] != project.id]',
+        'foreign = [blocker for blocker in all_blockers if blocker["owner"] == project.id]',
         tests("plugins/verdicts plugins/calls"),
     ),
     # ----------------------------------------------------------------------------------------------- the selection

@@ -212,17 +212,17 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
 
     They are servers, or attachments without a server.
     """
-    found = []
+    blockers = []
     for row in list_rows(connection, project, ATTACHMENTS, volume_id=volume_id):
         if row.get("volume_id") != volume_id:
             continue
         server = row.get("instance")
         holder = server_blocker(connection, str(server)) if server else None
         if holder is not None:
-            found.append(holder)
+            blockers.append(holder)
         else:
-            found.append(cinder_blocker("attachment", row["id"], project.id))
-    return found
+            blockers.append(cinder_blocker("attachment", row["id"], project.id))
+    return blockers
 
 
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:

@@ -212,7 +212,7 @@ _SERVER = Rest("compute", "/servers/{id}", key="server")
 
 def groups_of_servers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which server has a volume of a group."""
-    found: dict[str, str] = {}
+    servers: dict[str, str] = {}
     for id_ in left:
         server = show_leftover(_SERVER, connection, project, id_) or {}
         volumes = server.get("os-extended-volumes:volumes_attached")
@@ -220,8 +220,8 @@ def groups_of_servers(connection: Connection, project: ProjectDefinition, left: 
             return lambda _group: id_
         for attached in volumes:
             volume = show_leftover(VOLUMES.show, connection, project, str(attached["id"])) or {}
-            found.update({str(volume.get(key)): id_ for key in ("group_id", "consistencygroup_id") if volume.get(key)})
-    return lambda group: found.get(group.id)
+            servers |= {str(volume.get(key)): id_ for key in ("group_id", "consistencygroup_id") if volume.get(key)}
+    return lambda group: servers.get(group.id)
 
 
 _USED_BY = (

@@ -128,8 +128,8 @@ def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> l
         return [cinder_blocker("consistency_group", legacy, project.id)]
     if not (group := row.get("group_id")):
         return []
-    found = GROUPS.show.row(connection, project, Resource(str(group), "", None))
-    return [cinder_blocker("group", group, found.get("project_id"), found.get("name"))]
+    group_row = GROUPS.show.row(connection, project, Resource(str(group), "", None))
+    return [cinder_blocker("group", group, group_row.get("project_id"), group_row.get("name"))]
 
 
 def make_volume_deletable(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:

@@ -141,13 +141,13 @@ def _foreign_volumes(connection: Connection, project: ProjectDefinition, server:
     volumes = _deleted_with(server.data)
     if not volumes or knows_microversion(connection.compute, _RELEASE) or not in_catalog(connection, "block-storage"):
         return None
-    found = []
+    foreign = []
     for id_ in volumes:
         row = _VOLUME.row(connection, project, Resource(id_, "", None))
         owner = row.get("os-vol-tenant-attr:tenant_id")
         if owner != project.id:
-            found.append(blocker("block-storage.volume", id_, owner, row.get("name")))
-    return verdict_naming(project, "Nova would delete with it", found)
+            foreign.append(blocker("block-storage.volume", id_, owner, row.get("name")))
+    return verdict_naming(project, "Nova would delete with it", foreign)
 
 
 def _foreign_ports(
@@ -161,8 +161,8 @@ def _foreign_ports(
     named = [(id_, port) for id_, port in ports_of_devices(connection, project, servers)
              if not str(port.get("device_owner") or "").startswith("baremetal:")]  # fmt: skip
     foreign = {str(port["id"]) for port in of_others(connection, project, (port for _, port in named))}
-    found = ((id_, row_blocker("port", port)) for id_, port in named)
-    return foreign_users(project, "Nova would delete with it", (one for one in found if one[1]["id"] in foreign))
+    blockers = ((id_, row_blocker("port", port)) for id_, port in named)
+    return foreign_users(project, "Nova would delete with it", (one for one in blockers if one[1]["id"] in foreign))
 
 
 def refuse_unreachable(connection: Connection, project: ProjectDefinition, server: Resource) -> None:

@@ -96,8 +96,8 @@ def _delete_recordset(connection: Connection, project: ProjectDefinition, record
 def _network_regions(connection: Connection) -> list[str]:
     """Return the regions of the catalog that have a network service."""
     access = connection.session.auth.get_access(connection.session)
-    found = access.service_catalog.get_endpoints_data(service_type="network")
-    return sorted({str(each.region_name) for endpoints in found.values() for each in endpoints if each.region_name})
+    by_type = access.service_catalog.get_endpoints_data(service_type="network")
+    return sorted({str(each.region_name) for endpoints in by_type.values() for each in endpoints if each.region_name})
 
 
 def _floating_ips(connection: Connection, **query: str) -> Iterator[Row]:

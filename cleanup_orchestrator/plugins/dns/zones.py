@@ -93,8 +93,8 @@ def _of_others_in(connection: Connection, project: ProjectDefinition, zone: Reso
     """Name the recordsets of others in a zone."""
     if project.options.get("delete_foreign_recordsets"):
         return None
-    found = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
-    return _verdict(project, "have recordsets in it, which its delete would delete", found)
+    blockers = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
+    return _verdict(project, "have recordsets in it, which its delete would delete", blockers)
 
 
 def _of_others_in_shared(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:

@@ -163,7 +163,7 @@ def _used_by_others(connection: Connection, project: ProjectDefinition, secret: 
     path = f"/secrets/{secret.id}"
     if project.options.get("delete_shared_secrets") or not _readers(connection, path):
         return None
-    found: list[Blocker] = []
+    blockers: list[Blocker] = []
     for row in consumers(connection, path):
         kind, id_ = str(row.get("resource_type")), str(row.get("resource_id"))
         if kind in _RESOURCES and may_be_id(id_) and in_catalog(connection, _RESOURCES[kind][0].service_type):
@@ -172,11 +172,11 @@ def _used_by_others(connection: Connection, project: ProjectDefinition, secret: 
                 shown = one.row(connection, project, Resource(id_, "", None))
             except (exceptions.NotFoundException, exceptions.BadRequestException):  # it is gone, or never was
                 continue
-            found.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))
+            blockers.append(blocker(f"{one.service_type}.{kind}", id_, shown.get(owner)))
     if in_catalog(connection, "image"):
         for name in ("img_signature_certificate_uuid", "cinder_encryption_key_id"):
-            found += foreign_images(project, images_with(connection, name, secret.id))
-    return verdict_naming(project, "it is used by", (each for each in found if each["owner"] != project.id))
+            blockers += foreign_images(project, images_with(connection, name, secret.id))
+    return verdict_naming(project, "it is used by", (each for each in blockers if each["owner"] != project.id))
 
 
 def _leave_to_its_volume(

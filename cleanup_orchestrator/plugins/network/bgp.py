@@ -92,8 +92,8 @@ def _associates_others(kind: str) -> Explain:
     """Return a check that names what is associated, if it is another project's: an admin associated it."""
 
     def check(connection: Connection, project: ProjectDefinition, association: Resource) -> Verdict | None:
-        found = rows_with(connection, project, f"/{kind}s", "id", [association.data.get(f"{kind}_id")])
-        return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in found if owner_of(r) != project.id])
+        rows = rows_with(connection, project, f"/{kind}s", "id", [association.data.get(f"{kind}_id")])
+        return verdict_naming(project, "it is of", [row_blocker(kind, r) for r in rows if owner_of(r) != project.id])
 
     return check
 

@@ -222,8 +222,8 @@ def rows_naming(
     :param filters: whether Neutron filters by the attributes; otherwise the rows of all projects are listed
     """
     queries: list[dict[str, Any]] = [{name: resource.id} for name in attributes] if filters else [{}]
-    found = (row for query in queries for row in rest_list(plural, **query).rows(connection, project))
-    using = {row["id"]: row for row in found if any(resource.id in str(row.get(name)) for name in attributes)}
+    rows = (row for query in queries for row in rest_list(plural, **query).rows(connection, project))
+    using = {row["id"]: row for row in rows if any(resource.id in str(row.get(name)) for name in attributes)}
     return list(using.values())
 
 

@@ -182,7 +182,7 @@ def networks_of_endpoint_groups(connection: Connection, project: ProjectDefiniti
 
     def needs(network: Resource) -> str | None:
         own = {network.id, *map(str, network.data.get("subnet_ids") or ())}
-        return next((id_ for id_, found in named.items() if found is None or own & found), None)
+        return next((id_ for id_, networks in named.items() if networks is None or own & networks), None)
 
     return needs
 

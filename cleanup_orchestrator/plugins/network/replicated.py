@@ -66,12 +66,12 @@ def show_ha_network(connection: Connection, project: ProjectDefinition, resource
 def explain_ha_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports on it, which have no project either: each belongs to the replica of a router."""
     ports = list_rows(connection, "ports", network_id=resource.id)
-    found = tuple(
+    blockers = tuple(
         row_blocker("port", port, f"of router {port.get('device_id')}")
         for port in ports
         if port.get("network_id") == resource.id
     )
-    return Verdict(Reason.IN_USE, "ports of the replicas of routers are on it", found) if found else None
+    return Verdict(Reason.IN_USE, "ports of the replicas of routers are on it", blockers) if blockers else None
 
 
 REPLICATED = (

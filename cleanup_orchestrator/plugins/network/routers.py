@@ -107,12 +107,12 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
 
 def _behind(connection: Connection, project: ProjectDefinition, router: Resource) -> list[Blocker]:
     """Return the floating IPs, NDP proxies and VPN services, of any project, behind a router."""
-    found = [("floating_ip", ip) for ip in list_rows(connection, "ips", router_id=router.id)]
+    rows = [("floating_ip", ip) for ip in list_rows(connection, "ips", router_id=router.id)]
     if "l3-ndp-proxy" in extension_aliases(connection):
-        found += [("ndp_proxy", proxy) for proxy in rest_list("ndp_proxies").rows(connection, project)]
+        rows += [("ndp_proxy", proxy) for proxy in rest_list("ndp_proxies").rows(connection, project)]
     if "vpnaas" in extension_aliases(connection):
-        found += [("vpn_service", vpn) for vpn in list_rows(connection, "vpn_services", router_id=router.id)]
-    return [row_blocker(type_, row) for type_, row in found if row.get("router_id") == router.id]
+        rows += [("vpn_service", vpn) for vpn in list_rows(connection, "vpn_services", router_id=router.id)]
+    return [row_blocker(type_, row) for type_, row in rows if row.get("router_id") == router.id]
 
 
 def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
@@ -155,8 +155,8 @@ FORWARDING_ADDRESSES = needed_by_attribute(list_port_forwardings, "floatingip_id
 
 def addresses_of_records(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which PTR record is addressed by a floating IP: ``{region}:{floating IP}``."""
-    found = {record.rpartition(":")[2]: record for record in left}
-    return lambda address: found.get(address.id)
+    by_floating_ip = {record.rpartition(":")[2]: record for record in left}
+    return lambda address: by_floating_ip.get(address.id)
 
 
 def routers_of_servers(connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:

@@ -112,10 +112,10 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
     try:
         connection.network.delete_qos_policy(resource.id, ignore_missing=False)
     except exceptions.ConflictException as error:
-        if not (found := _BOUND.search(str(error))):
+        if not (match := _BOUND.search(str(error))):
             raise
-        type_, method = _READ_BOUND[found[1]]
-        bound = to_row(getattr(connection.network, method)(found[2]))
+        type_, method = _READ_BOUND[match[1]]
+        bound = to_row(getattr(connection.network, method)(match[2]))
         verdict = verdict_naming(project, "it is used by", [row_blocker(type_, bound)])
         if verdict is None:
             raise

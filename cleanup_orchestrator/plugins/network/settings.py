@@ -74,8 +74,8 @@ def _object_of_others(connection: Connection, project: ProjectDefinition, grant:
     if kind not in _SHARED_TYPES:
         return None
     rows = rest_list(_SHARED_TYPES[kind], id=grant.data.get("object_id")).rows(connection, project)
-    found = [row_blocker(kind, row) for row in rows if row["id"] == grant.data.get("object_id")]
-    return verdict_naming(project, "it shares", [one for one in found if one["owner"] != project.id])
+    objects = [row_blocker(kind, row) for row in rows if row["id"] == grant.data.get("object_id")]
+    return verdict_naming(project, "it shares", [one for one in objects if one["owner"] != project.id])
 
 
 SHARING = (

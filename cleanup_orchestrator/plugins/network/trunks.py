@@ -99,10 +99,10 @@ def refuse_in_trunk(connection: Connection, project: ProjectDefinition, error: e
 
     :raises Refused: naming the trunk
     """
-    if not (found := _IN_TRUNK.search(str(error))):
+    if not (match := _IN_TRUNK.search(str(error))):
         return
     try:
-        trunk = to_row(connection.network.get_trunk(found[1]))
+        trunk = to_row(connection.network.get_trunk(match[1]))
     except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
         return
     if verdict := verdict_naming(project, "it is in", [row_blocker("trunk", trunk)]):

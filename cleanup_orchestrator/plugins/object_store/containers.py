@@ -223,9 +223,9 @@ def _revoke_write_access(connection: Connection, account: str, container: str, i
     :param in_path: whether the container's name may be in the path of a write call
     :raises Refused: it may not, and the container has such headers
     """
-    found = send(connection, "HEAD", account)
-    exceptions.raise_from_response(found)
-    if keys := [name for name in _ACCOUNT_WRITE_HEADERS if name in found.headers]:
+    response = send(connection, "HEAD", account)
+    exceptions.raise_from_response(response)
+    if keys := [name for name in _ACCOUNT_WRITE_HEADERS if name in response.headers]:
         headers = {f"X-Remove-{name[2:]}": "x" for name in keys}
         exceptions.raise_from_response(send(connection, "POST", account, headers=headers))
     head = send(connection, "HEAD", account, container)
@@ -308,19 +308,19 @@ class _Account:
     @functools.cached_property
     def has_key(self) -> bool:
         """Whether it has a key, so that a signed URL may lead to any of its objects."""
-        found = send(self.connection, "HEAD", self.url)
-        exceptions.raise_from_response(found)
-        return any(found.headers.get(name) for name in _ACCOUNT_WRITE_HEADERS)
+        response = send(self.connection, "HEAD", self.url)
+        exceptions.raise_from_response(response)
+        return any(response.headers.get(name) for name in _ACCOUNT_WRITE_HEADERS)
 
     def lets_read_without_token(self, container: str) -> bool:
         """Return whether a client without a token may read a container, by referrer or by a signed URL."""
         if self.has_key:
             return True
-        found = send(self.connection, "HEAD", self.url, container)
-        if found.status_code == 404:  # it is gone by now
+        response = send(self.connection, "HEAD", self.url, container)
+        if response.status_code == 404:  # it is gone by now
             return False
-        exceptions.raise_from_response(found)
-        return ".r" in found.headers.get("X-Container-Read", "") or any(found.headers.get(key) for key in _KEYS)
+        exceptions.raise_from_response(response)
+        return ".r" in response.headers.get("X-Container-Read", "") or any(response.headers.get(key) for key in _KEYS)
 
 
 def _of_images(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:

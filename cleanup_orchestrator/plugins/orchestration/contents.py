@@ -116,17 +116,17 @@ def _other_names(connection: Connection, project: ProjectDefinition, stack: Reso
     """Return the other names that the environment of a stack gives to types, also those for single resources."""
     name, id_ = (quote(part, safe="") for part in (stack.name, stack.id))
     body = Rest("orchestration", f"/stacks/{name}/{id_}/environment").call(connection, project)
-    found: dict[tuple[str, str], None] = {}
+    names: dict[tuple[str, str], None] = {}
 
     def collect(registry: Any) -> None:
         for key, value in registry.items() if isinstance(registry, Mapping) else ():
             if isinstance(value, str):
-                found[str(key), value] = None
+                names[str(key), value] = None
             else:
                 collect(value)
 
     collect(body.get("resource_registry") if isinstance(body, Mapping) else None)
-    return found.keys()
+    return names.keys()
 
 
 def _meanings(type_: str, names: _Names) -> set[str]:
@@ -136,15 +136,15 @@ def _meanings(type_: str, names: _Names) -> set[str]:
     one that stands for a longer form of itself is followed only as often as there are names. If there are too many, it
     may stand for any type.
     """
-    found, last = {type_}, {type_}
+    meanings, last = {type_}, {type_}
     for _ in names:
-        last = {_replaced(one, *each) for one in last for each in names if fnmatch.fnmatchcase(one, each[0])} - found
-        found |= last
+        last = {_replaced(one, *each) for one in last for each in names if fnmatch.fnmatchcase(one, each[0])} - meanings
+        meanings |= last
         if not last:
             break
-        if len(found) > _MAX:
+        if len(meanings) > _MAX:
             return {*_TYPES, *_ASSOCIATIONS}
-    return found
+    return meanings
 
 
 def _replaced(type_: str, name: str, value: str) -> str:

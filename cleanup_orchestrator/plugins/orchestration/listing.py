@@ -100,8 +100,8 @@ def show_stack(connection: Connection, project: ProjectDefinition, stack: Resour
         raise BadAnswer("GET /stacks answered without 'stacks'")
     for row in rows:
         if row.get("id") == stack.id:
-            found: Row = row
-            return found
+            listed: Row = row
+            return listed
     raise exceptions.failure(404, f"stack {stack.id} is no longer in the list")
 
 
@@ -140,11 +140,11 @@ def resources_of(connection: Connection, project: ProjectDefinition, stack: Reso
 def _below(connection: Connection, project: ProjectDefinition, stack: Resource) -> list[Row]:
     """Return the stacks that are nested in a stack, at any depth."""
     rows = list(stacks_of(nested=True).rows(connection, project))
-    found: list[Row] = []
+    below: list[Row] = []
     seen, parents = {stack.id}, {stack.id}
     while parents:
         level = [row for row in rows if row.get("parent") in parents and row["id"] not in seen]
-        found += level
+        below += level
         parents = {str(row["id"]) for row in level}
         seen |= parents
-    return found
+    return below

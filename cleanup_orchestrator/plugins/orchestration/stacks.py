@@ -108,11 +108,11 @@ def _drop_trusts(
     trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
     here = [row for row in trusts if row.get("project_id") == project.id]
     heat = {row.get("trustee_user_id") for row in here if row.get("trustor_user_id") == own}
-    found = [row for row in here if row.get("trustor_user_id") != own and row.get("trustee_user_id") in heat]
-    for row in found:
+    users_trusts = [row for row in here if row.get("trustor_user_id") != own and row.get("trustee_user_id") in heat]
+    for row in users_trusts:
         trust = Resource(str(row["id"]), "", project.id, row)
         Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE").call(connection, project, trust)
-    return bool(found)
+    return bool(users_trusts)
 
 
 def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:

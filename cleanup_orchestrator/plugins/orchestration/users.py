@@ -33,8 +33,8 @@ def _user_domain(connection: Connection, project: ProjectDefinition) -> str:
     :raises BadAnswer: when Keystone knows no domain of that name
     """
     name = str(project.options.get("stack_user_domain"))
-    found = Rest("identity", "/domains", key="domains", query={"name": name}).rows(connection, project)
-    for row in found:
+    domains = Rest("identity", "/domains", key="domains", query={"name": name}).rows(connection, project)
+    for row in domains:
         if row.get("name") == name:
             return str(row["id"])
     raise BadAnswer(f"Keystone knows no domain {name!r}: set stack_user_domain to that of heat.conf")
@@ -56,31 +56,31 @@ def _user_projects(connection: Connection, project: ProjectDefinition) -> Iterat
             yield {**row, "project_id": project.id}
 
 
-def _show_user_project(connection: Connection, project: ProjectDefinition, found: Resource) -> Row:
+def _show_user_project(connection: Connection, project: ProjectDefinition, user_project: Resource) -> Row:
     """Read one of these projects again, and check the same attributes."""
-    row = Rest("identity", "/projects/{id}", key="project").row(connection, project, found)
+    row = Rest("identity", "/projects/{id}", key="project").row(connection, project, user_project)
     made_by_heat = _made_for(project, _user_domain(connection, project), row)
     return {**row, "project_id": project.id if made_by_heat else None}
 
 
-def _refuse_used(connection: Connection, project: ProjectDefinition, found: Resource) -> None:
+def _refuse_used(connection: Connection, project: ProjectDefinition, user_project: Resource) -> None:
     """Refuse the project of an existing stack: Heat deletes it with the stack."""
     for row in stacks_of(nested=True).rows(connection, project):
-        if row.get("stack_user_project_id") == found.id:
+        if row.get("stack_user_project_id") == user_project.id:
             stack = blocker("orchestration.stack", row["id"], row.get("project"), row.get("stack_name"))
             raise Refused(Verdict(Reason.IN_USE, "its stack is still there", (stack,)))
 
 
-def _delete_users(connection: Connection, project: ProjectDefinition, found: Resource) -> None:
+def _delete_users(connection: Connection, project: ProjectDefinition, user_project: Resource) -> None:
     """Delete the users that Heat created for it.
 
     They have no other roles, and only Heat knows their passwords.
     """
-    call = Rest("identity", "/role_assignments", "role_assignments", query={"scope.project.id": found.id})
+    call = Rest("identity", "/role_assignments", "role_assignments", query={"scope.project.id": user_project.id})
     for user_id in sorted({row["user"]["id"] for row in call.rows(connection, project) if "user" in row}):
         user = Resource(user_id, "", None)
         row = Rest("identity", "/users/{id}", key="user").row(connection, project, user)
-        if row.get("domain_id") == found.data["domain_id"] and row.get("default_project_id") == found.id:
+        if row.get("domain_id") == user_project.data["domain_id"] and row.get("default_project_id") == user_project.id:
             Rest("identity", "/users/{id}", method="DELETE").call(connection, project, user)
 
 

@@ -39,11 +39,11 @@ def clients_of_others(connection: Connection, project: ProjectDefinition, share:
         row = NETWORKS.show.row(connection, project, Resource(network, "", None))
         there |= {str(each.get("neutron_net_id")) for each in row.get("share_network_subnets") or ()}
     on_it = (port for port in ports if str(port.get("network_id")) in there)
-    found = [row_blocker("port", port) for port in of_others(connection, project, on_it)]
+    clients = [row_blocker("port", port) for port in of_others(connection, project, on_it)]
     if "router" in extension_aliases(connection):
         rows = rows_with(connection, project, "/floatingips", "floating_ip_address", addresses)
-        found += [row_blocker("floating_ip", row) for row in rows if owner_of(row) != project.id]
-    return verdict_naming(project, "an access rule lets it be mounted from", found)
+        clients += [row_blocker("floating_ip", row) for row in rows if owner_of(row) != project.id]
+    return verdict_naming(project, "an access rule lets it be mounted from", clients)
 
 
 def _host(text: object) -> str:

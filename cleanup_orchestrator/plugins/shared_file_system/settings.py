@@ -54,8 +54,8 @@ def _type_quotas(connection: Connection, project: ProjectDefinition) -> Iterator
     whole: dict[str, Any] | None = None
     for type_ in _TYPES.rows(connection, project):
         whole = quota_limits(_quotas(), connection, project, _LIMIT) if whole is None else whole
-        found = quota_limits(_quotas(share_type=str(type_["id"])), connection, project, _LIMIT)
-        if any(whole.get(key) != value for key, value in found.items() if key in whole):
+        of_type = quota_limits(_quotas(share_type=str(type_["id"])), connection, project, _LIMIT)
+        if any(whole.get(key) != value for key, value in of_type.items() if key in whole):
             yield {"id": type_["id"], "name": type_.get("name"), "project_id": project.id}
 
 

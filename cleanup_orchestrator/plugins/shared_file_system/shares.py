@@ -146,8 +146,8 @@ def _locks_and_snapshots(connection: Connection, project: ProjectDefinition, sha
             if lock.get("resource_action") == "delete":
                 blockers.append(row_blocker("resource_lock", lock))
     snapshots = SNAPSHOTS.where(all_tenants="1", share_id=share.id)
-    found = (each for each in snapshots.rows(connection, project) if each.get("share_id") == share.id)
-    return blockers + [row_blocker("snapshot", each) for each in found]
+    share_snapshots = (each for each in snapshots.rows(connection, project) if each.get("share_id") == share.id)
+    return blockers + [row_blocker("snapshot", each) for each in share_snapshots]
 
 
 def _replicas_of(connection: Connection, project: ProjectDefinition, share: Row) -> list[Row]:

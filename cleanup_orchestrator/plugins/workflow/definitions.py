@@ -67,12 +67,12 @@ def _triggers(connection: Connection, project: ProjectDefinition, workflow: Reso
     kinds["event_trigger"] = (
         row for row in EVENT_TRIGGERS.all.rows(connection, project) if row.get("workflow_id") == workflow.id
     )
-    found = [
+    blockers = [
         blocker(f"{TYPE}.{kind}", row["id"], row.get("project_id"), row.get("name"))
         for kind, rows in kinds.items()
         for row in rows
     ]
-    return verdict_naming(project, "it is started by", found)
+    return verdict_naming(project, "it is started by", blockers)
 
 
 _WORKFLOWS = pages("workflows", "name", "namespace", "scope", "tags")
@@ -158,12 +158,12 @@ def _namesakes(collection: str) -> Explain:
         Mistral deletes all rows with the name that the project sees.
         """
         rows = namesakes(connection, project, resource, collection)
-        found = [
+        blockers = [
             blocker(f"{TYPE}.{collection[:-1]}", row["id"], row.get("project_id"), row["name"])
             for row in rows
             if row["id"] != resource.id and row.get("project_id") != project.id and row.get("scope") != "private"
         ]
-        return verdict_naming(project, "Mistral deletes by name, and would also delete", found)
+        return verdict_naming(project, "Mistral deletes by name, and would also delete", blockers)
 
     return foreign
 
@@ -252,14 +252,14 @@ def _others(connection: Connection, project: ProjectDefinition, source: Resource
 
     These are other projects', and the project's own that are public.
     """
-    found = []
+    blockers = []
     for row in _ALL_DYNAMIC(connection, project):
         if row.get("code_source_id") != source.id:
             continue
         action = DYNAMIC_ACTION.resource(row, project)
         if action.owner != project.id or _protect_public(action, project):
-            found.append(blocker(f"{TYPE}.dynamic_action", action.id, action.owner, action.name))
-    return verdict_naming(project, "deleting it would delete", found)
+            blockers.append(blocker(f"{TYPE}.dynamic_action", action.id, action.owner, action.name))
+    return verdict_naming(project, "deleting it would delete", blockers)
 
 
 _ADMINS = "By default only an admin can create one, for the project of the token."
