@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
-    NOTHING,
+    NIL_UUID,
     BadAnswer,
     Collection,
     Paging,
@@ -88,7 +88,7 @@ SERVICE = Service(
     types=(
         _simple_type(
             "job",
-            all_projects=_collection("jobs", NOTHING).own,
+            all_projects=_collection("jobs", NIL_UUID).own,
             title="description",
             user_content="the trust that a job names, which any member of the project can choose. Freezer deletes it "
             "with the job, with the token of the request",

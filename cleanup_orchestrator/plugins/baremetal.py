@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
-    NOTHING,
+    NIL_UUID,
     BadAnswer,
     Blocker,
     Collection,
@@ -106,8 +106,8 @@ _LEASED = _nodes(project="{project_id}", lessee="{project_id}")
 _ALL_NODES = _nodes()
 
 #: Ironic refuses these to callers that do not see the nodes, or allocations, of all projects.
-_SEES_ALL_NODES = _NODES.call("", query={"project": NOTHING, "limit": 1})
-_SEES_ALL_ALLOCATIONS = _ALLOCATIONS.call("", query={"owner": NOTHING, "limit": 1})
+_SEES_ALL_NODES = _NODES.call("", query={"project": NIL_UUID, "limit": 1})
+_SEES_ALL_ALLOCATIONS = _ALLOCATIONS.call("", query={"owner": NIL_UUID, "limit": 1})
 #: Here the filter ``project`` is a boolean. Ironic compares it with the token's project.
 _SEES_ALL_RUNBOOKS = _RUNBOOKS.call("", query={"project": "true", "limit": 1})
 

@@ -1,4 +1,4 @@
-"""The public contract of plugins, version 1: all that a plugin imports.
+"""The public contract of plugins: all that a plugin imports.
 
 A plugin is one :class:`Service` value behind an entry point of the group ``cleanup_orchestrator.services``. The entry
 point's name is the official service type (``network``). The plugin says how to list and how to delete what a project
@@ -16,12 +16,15 @@ What the plugins of several services ask Nova, Neutron, Glance and Designate is 
 A listing that fails must raise. An empty iterator means that the service was asked, for this project, and has nothing.
 """
 
+import sys
+from typing import TYPE_CHECKING
+
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, FENCE_OPTION, FINAL_HEADER
-from cleanup_orchestrator.plugins import exceptions, external_dns, glance, neutron, nova, port_uses
+from cleanup_orchestrator.plugins import exceptions, external_dns, glance, neutron, nova, old_names, port_uses
 from cleanup_orchestrator.plugins.calls import BODY, Collection, Paging, Rest, Sdk, in_catalog, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
@@ -52,7 +55,7 @@ from cleanup_orchestrator.plugins.parts import PORTS
 from cleanup_orchestrator.plugins.quotas import quota_limits, quota_type
 from cleanup_orchestrator.plugins.remedies import failed_in, state_remedies
 from cleanup_orchestrator.plugins.values import (
-    NOTHING,
+    NIL_UUID,
     ROW,
     SCOPED,
     ProjectDefinition,
@@ -90,7 +93,7 @@ __all__ = [
     "GIB",
     "LITERAL_PATH",
     "MAX_BLOCKERS",
-    "NOTHING",
+    "NIL_UUID",
     "PORTS",
     "REFUSED",
     "ROW",
@@ -159,3 +162,6 @@ __all__ = [
     "to_row",
     "verdict_naming",
 ]
+
+if not TYPE_CHECKING:  # for mypy a module with ``__getattr__`` has every name
+    __getattr__ = old_names.constants(sys.modules[__name__], NOTHING="NIL_UUID")

@@ -142,7 +142,7 @@ class ForcedDelete:
     #: ``delete``, and refuses what they refuse for the sake of others.
     act: Action
     #: A worker calls it before force is accepted. It raises :class:`Refused` where force is switched off or forbidden.
-    #: It changes nothing: it makes a write call only on :data:`NOTHING`.
+    #: It changes nothing: it makes a write call only on :data:`NIL_UUID`.
     allowed: Callable[[Connection, ProjectDefinition], None] | None = None
     #: ``act`` deletes nothing of what the resource contains: what prevents the delete of that does not prevent ``act``.
     keeps_contents: bool = False

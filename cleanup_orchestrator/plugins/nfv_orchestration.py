@@ -30,7 +30,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     BODY,
-    NOTHING,
+    NIL_UUID,
     REFUSED,
     SCOPED,
     BadAnswer,
@@ -109,7 +109,7 @@ def _list_instances(connection: Connection, project: ProjectDefinition) -> Itera
     A row does not show its project. So it is checked first that Tacker filters by project.
     """
     _expect_admin(connection)
-    if any(True for _ in _INSTANCES.where(**_of(NOTHING)).rows(connection, project)):
+    if any(True for _ in _INSTANCES.where(**_of(NIL_UUID)).rows(connection, project)):
         raise BadAnswer("Tacker shows VNF instances of a project that does not exist: it ignores the filter")
     for row in _INSTANCES.where(**_of("{project_id}")).rows(connection, project):
         yield {**row, "project_id": project.id}

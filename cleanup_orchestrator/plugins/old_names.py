@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -65,6 +66,18 @@ def _reader(class_: type, old: str, new: str) -> property:
     return property(read)
 
 
-def _warn(class_: type, old: str, new: str) -> None:
-    text = f"{class_.__name__}.{old} is {new} since version 2 of the plugin contract"
+def constants(module: ModuleType, **names: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module: it reads a constant by its old name, with a ``DeprecationWarning``."""
+
+    def read(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        _warn(module, name, names[name])
+        return getattr(module, names[name])
+
+    return read
+
+
+def _warn(home: type | ModuleType, old: str, new: str) -> None:
+    text = f"{home.__name__}.{old} is {new} since version 2 of the plugin contract"
     warnings.warn(text, DeprecationWarning, stacklevel=3)

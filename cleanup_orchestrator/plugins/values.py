@@ -14,8 +14,8 @@ from cleanup_orchestrator.plugins.old_names import renamed
 #: In ``ResourceType.owner``: the token is scoped into the project, and the service shows nothing else.
 SCOPED = "(scoped)"
 
-#: An id that no service assigns. A check that can only be made with a write call addresses this id and no other.
-NOTHING = "00000000-0000-0000-0000-000000000000"
+#: The nil UUID of RFC 9562: no service assigns it. A check that needs a write call addresses this id and no other.
+NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 #: In ``ResourceType.properties``: the properties are in the row itself, beside its attributes.
 ROW = "(row)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.errors import WriteRefused, classify
-from cleanup_orchestrator.plugins.base import NOTHING, Refused
+from cleanup_orchestrator.plugins.base import NIL_UUID, Refused
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.steps.context import project_definition
 
@@ -55,5 +55,5 @@ def only_on_nothing(method: str, url: str) -> None:
 
     :raises WriteRefused: the call could change something
     """
-    if NOTHING not in url.partition("?")[0].split("/"):
+    if NIL_UUID not in url.partition("?")[0].split("/"):
         raise WriteRefused(f"{method} {url} refused: this is a check, nothing may be written")

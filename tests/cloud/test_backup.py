@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import backup
 from cleanup_orchestrator.plugins.backup import SERVICE
-from cleanup_orchestrator.plugins.base import NOTHING
+from cleanup_orchestrator.plugins.base import NIL_UUID
 from tests.cloud.common import (  # noqa: F401
     Case,
     test_a_caller_without_the_admin_role_never_sees_an_empty_project,
@@ -88,7 +88,7 @@ CASE = Case(
 def test_a_204_that_deleted_nothing_is_not_believed(type_, projects, further_sweeper):
     """Freezer answers so if the project in the path is a wrong one."""
     target, _ = projects
-    path = type_.delete.path.replace("{project_id}", NOTHING)
+    path = type_.delete.path.replace("{project_id}", NIL_UUID)
     wrong = dataclasses.replace(type_, delete=dataclasses.replace(type_.delete, path=path), user_content="")
     definition = further_sweeper.definition(SERVICE, target)
     swept = sweeps.delete(wrong, further_sweeper.connection(write=True), definition)

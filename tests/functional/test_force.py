@@ -48,7 +48,7 @@ class Images:
     def may(self, connection, _project):
         """Send a write for an image that does not exist in the emulated Glance."""
         self.checked += 1
-        assert connection.image.delete(f"/images/{base.NOTHING}").status_code == 404
+        assert connection.image.delete(f"/images/{base.NIL_UUID}").status_code == 404
         with pytest.raises(WriteRefused):
             connection.image.delete("/images/something")
         if self.refusal:
@@ -202,11 +202,11 @@ def test_a_cancel_under_force_gives_the_project_back(emulated, images, orchestra
 @pytest.mark.parametrize(
     ("url", "may"),
     [
-        (f"http://heat/v1/P/stacks/none/{base.NOTHING}/abandon", True),
-        (f"http://heat/v1/P/stacks/none/{base.NOTHING}", True),
+        (f"http://heat/v1/P/stacks/none/{base.NIL_UUID}/abandon", True),
+        (f"http://heat/v1/P/stacks/none/{base.NIL_UUID}", True),
         ("http://heat/v1/P/stacks/web/0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11/abandon", False),
-        (f"http://heat/v1/P/stacks/web?x=/{base.NOTHING}/", False),
-        (f"http://heat/v1/P/stacks/web{base.NOTHING}", False),
+        (f"http://heat/v1/P/stacks/web?x=/{base.NIL_UUID}/", False),
+        (f"http://heat/v1/P/stacks/web{base.NIL_UUID}", False),
     ],
 )
 def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):

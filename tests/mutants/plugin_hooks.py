@@ -374,7 +374,7 @@ MUTATIONS = (
     Mutation(
         "VNF instances are the project's although Tacker ignores the filter",
         f"{PLUGINS}nfv_orchestration.py",
-        "if any(True for _ in _INSTANCES.where(**_of(NOTHING)).rows(connection, project)):",
+        "if any(True for _ in _INSTANCES.where(**_of(NIL_UUID)).rows(connection, project)):",
         "if not any(True for _ in ((),)):",
         tests("plugins/nfv_orchestration"),
     ),

@@ -203,8 +203,8 @@ MUTATIONS = (
     Mutation(
         "Any write passes where only a write on nothing may",
         FORCE_CHECK,
-        'if NOTHING not in url.partition("?")[0].split("/"):',
-        "if NOTHING not in url:",
+        'if NIL_UUID not in url.partition("?")[0].split("/"):',
+        "if NIL_UUID not in url:",
         tests("worker/guard"),
     ),
     Mutation(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
-    NOTHING,
+    NIL_UUID,
     REFUSED,
     SCOPED,
     BadAnswer,
@@ -161,7 +161,7 @@ def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Itera
     The list has an owner filter, but its rows show no owner. So the filter is checked with an id that does not exist.
     """
     old = _OLD_GROUPS.where(all_tenants="1", project_id="{project_id}")
-    no_project = dataclasses.replace(project, id=NOTHING)
+    no_project = dataclasses.replace(project, id=NIL_UUID)
     if next(old.rows(connection, no_project), None) is not None:
         raise BadAnswer("Cinder ignores the owner filter of consistency groups")
     if rows := list(old.rows(connection, project)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
-    NOTHING,
+    NIL_UUID,
     BadAnswer,
     Paging,
     ProjectDefinition,
@@ -89,7 +89,7 @@ def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[
     existed are the defaults. Quotas of single users are not shown then.
     """
     if project.gone:
-        if _limits(connection, project) != _limits(connection, dataclasses.replace(project, id=NOTHING)):
+        if _limits(connection, project) != _limits(connection, dataclasses.replace(project, id=NIL_UUID)):
             yield {"id": project.id, "name": "quota set", "project_id": project.id}
         return
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
-    NOTHING,
+    NIL_UUID,
     BadAnswer,
     ProjectDefinition,
     Reason,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TYPE = "database"
 
 #: Trove answers 403 to a caller that it does not treat as an admin.
-PROOF = Rest(TYPE, "/backup_strategies", query={"project_id": NOTHING})
+PROOF = Rest(TYPE, "/backup_strategies", query={"project_id": NIL_UUID})
 #: The pages of these lists are sorted by the time of the last change: a row that changes between two pages may be on
 #: neither. So there is one page, which no limit of Trove shortens.
 ONE_PAGE = 1_000_000

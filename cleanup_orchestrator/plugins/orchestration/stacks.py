@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
-    NOTHING,
+    NIL_UUID,
     BadAnswer,
     Composition,
     Fallback,
@@ -188,7 +188,7 @@ def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -
 
     :raises Refused: when Heat abandons no stacks
     """
-    response = connection.orchestration.delete(f"/stacks/none/{NOTHING}/abandon")
+    response = connection.orchestration.delete(f"/stacks/none/{NIL_UUID}/abandon")
     try:
         body = response.json()
     except ValueError:

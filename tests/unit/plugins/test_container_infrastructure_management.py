@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.plugins import container_infrastructure_management, exceptions
 from cleanup_orchestrator.plugins import container_infrastructure_management as magnum
 from cleanup_orchestrator.plugins import orchestration as heat
-from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
+from cleanup_orchestrator.plugins.base import NIL_UUID, ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from tests.unit.answers import project, resource
 from tests.unit.plugins.test_orchestration import cloud, outside, page, stack
@@ -84,7 +84,7 @@ def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_go
     answers = {
         "GET /stacks": page(rows),
         "GET /stacks/n-s/s/events": page([], "events"),
-        f"DELETE /stacks/none/{NOTHING}/abandon": NONE_ABANDONED,
+        f"DELETE /stacks/none/{NIL_UUID}/abandon": NONE_ABANDONED,
     }
     api = cloud(
         container_infrastructure_management={

@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import NOTHING
+from cleanup_orchestrator.plugins.base import NIL_UUID
 from cleanup_orchestrator.plugins.nfv_orchestration import SERVICE
 from tests.support import sweeps
 from tests.unit.answers import connection, project
@@ -94,7 +94,7 @@ def test_the_filter_is_checked_with_a_project_that_does_not_exist():
     made = cloud(Tacker(), "admin")
     made.nfv_orchestration.answer = answer
     sweeps.inventory(INSTANCE, made, project())
-    assert asked == [f"(eq,tenantId,{NOTHING})", "(eq,tenantId,p)"]
+    assert asked == [f"(eq,tenantId,{NIL_UUID})", "(eq,tenantId,p)"]
 
 
 def test_only_an_instance_that_is_not_instantiated_is_deleted_and_only_with_the_janitors_token():

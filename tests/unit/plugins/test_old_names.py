@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from cleanup_orchestrator.plugins import base
 from cleanup_orchestrator.plugins.base import (
     Composition,
     Fallback,
@@ -81,6 +82,15 @@ def test_a_project_may_be_asked_with_the_names_of_version_1():
     assert warned == ["ProjectDefinition.outside is uses_own_token since version 2 of the plugin contract"]
     with pytest.warns(DeprecationWarning, match="outside is uses_own_token"):
         assert project.outside is True
+
+
+def test_a_constant_may_be_imported_with_the_name_of_version_1():
+    with pytest.warns(DeprecationWarning, match="base.NOTHING is NIL_UUID since version 2") as warned:
+        from cleanup_orchestrator.plugins.base import NOTHING
+    assert NOTHING == base.NIL_UUID
+    assert warned[0].filename == __file__, "the warning is about the code of the plugin"
+    with pytest.raises(AttributeError, match=r"'cleanup_orchestrator.plugins.base' has no attribute 'NOBODY'"):
+        _ = base.NOBODY
 
 
 def test_the_names_of_this_version_are_no_reason_for_a_warning(recwarn):

@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import exceptions, orchestration
 from cleanup_orchestrator.plugins import orchestration as heat
-from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
+from cleanup_orchestrator.plugins.base import NIL_UUID, ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from tests.support.sweeps import before_delete
 from tests.unit.answers import connection, ids, project, resource
@@ -390,7 +390,7 @@ def test_a_domain_that_is_not_there_is_no_empty_list():
 
 
 # ------------------------------------------------------------------------------------------------------------- force
-PROBE = f"DELETE /stacks/none/{NOTHING}/abandon"
+PROBE = f"DELETE /stacks/none/{NIL_UUID}/abandon"
 
 
 def heat_says(kind, message="no"):
@@ -493,7 +493,7 @@ def of_gone(module):
 def abandoning(abandon):
     def answer(method, path, query, body):
         assert method != "DELETE" or path.endswith("/abandon"), "with our token Heat would look in our own project"
-        if path == f"/stacks/none/{NOTHING}/abandon":
+        if path == f"/stacks/none/{NIL_UUID}/abandon":
             return abandon if abandon[0] != 200 else (404, {"error": {"type": "EntityNotFound"}})
         return abandon
 

@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.step import SCANS, Step, StepKind, StepState
 from cleanup_orchestrator.errors import Cancelled, OnHold, ProjectKnown, ProjectProtected, Stopped, WriteRefused
-from cleanup_orchestrator.plugins.base import NOTHING
+from cleanup_orchestrator.plugins.base import NIL_UUID
 from cleanup_orchestrator.worker import force_check, guard, watchdog
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
@@ -304,9 +304,9 @@ def test_a_project_that_keystone_knows_is_known_to_the_next_call_as_well(monkeyp
 @pytest.mark.parametrize(
     ("url", "passes"),
     [
-        (f"http://cloud/stacks/{NOTHING}/abandon", True),
-        (f"http://cloud/stacks/1/abandon?id={NOTHING}", False),
-        (f"http://cloud/stacks/x{NOTHING}/abandon", False),
+        (f"http://cloud/stacks/{NIL_UUID}/abandon", True),
+        (f"http://cloud/stacks/1/abandon?id={NIL_UUID}", False),
+        (f"http://cloud/stacks/x{NIL_UUID}/abandon", False),
         ("http://cloud/stacks/1/abandon", False),
     ],
 )
