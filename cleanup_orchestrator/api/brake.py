@@ -35,7 +35,7 @@ class Brakes:
     def set(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Set the brake: no worker begins another lock or delete.
 
-        A brake that is on already keeps its first reason. It is shown to callers who may read the brake.
+        A brake that is on already keeps its first reason. The answer has the reason if the caller may read the brake.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """

@@ -248,7 +248,7 @@ def href(req: webob.Request, deletion_id: str) -> str:
 
 
 def requester(enforcer: policies.PolicyEnforcer, context: RequestContext, d: Deletion) -> Requester:
-    """Return who makes a request about a deletion, with the rank."""
+    """Return the requester of a change of a deletion, with the rank."""
     return Requester(
         context.user_id or "",
         context.user_name or "",
@@ -283,7 +283,7 @@ def under_way(existing: Deletion) -> ApiError:
 
 
 def changes_too_fast() -> ApiError:
-    """Return the 409 for a change that others got in the way of each time."""
+    """Return the 409 for a change that conflicted with another change at each try."""
     return ApiError(409, "conflict", TOO_FAST)
 
 

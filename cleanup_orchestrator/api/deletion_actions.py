@@ -25,7 +25,7 @@ class DeletionActions(DeletionHandlers):
 
     @pecan.expose("json")
     def retry(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
-        """Start a new attempt; of a deletion under way, try again at once what waits for its next try.
+        """Start a new attempt; if the deletion is under way, let its waiting steps try again at once.
 
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
             project_has_liens, deletion_under_way, conflict; 429 deletion_limit_reached
@@ -75,8 +75,8 @@ class DeletionActions(DeletionHandlers):
     def _stop(self, req: webob.Request, deletion_id: str, restore: bool = False) -> dict[str, Any]:
         """Stop the deletions below one, then the deletion itself.
 
-        In this order the request can be repeated if it breaks off. For a deletion that is stopped already, stop what
-        still runs below it.
+        This order allows a repeat of a request that broke off: if the deletion is stopped already, the deletions below
+        it are stopped that still run.
 
         :raises ApiError: 400; 403; 404; 409
         """

@@ -15,7 +15,7 @@ class Discovery:
     """The handlers."""
 
     def __init__(self, document: Callable[[str], dict[str, Any]]) -> None:
-        """Take what returns the OpenAPI document for the root of the API."""
+        """Take the function that returns the OpenAPI document for the root of the API."""
         self._document = document
 
     @pecan.expose("json")

@@ -5,8 +5,8 @@ The shape is ``{"errors": [{"status", "code", "title", "detail", "request_id", "
 exceptions of defects the same shape. No traceback and no SQL leaves the process. ``CODES`` explains every code: the
 API reference, the OpenAPI document and the help links use it.
 
-``detail`` is in the words of this API. A user interface says an error in its own words: by its ``problem``, or by its
-code if ``SAID_BY_CODE`` has it, or else by its ``field`` and ``expected``. The ``detail`` of any other error names
+``detail`` is in the words of this API. A user interface words an error for its users: by the ``problem``, or by the
+code if ``SAID_BY_CODE`` has it, or else by the ``field`` and ``expected``. The ``detail`` of any other error names
 neither a call nor a field, so that each user interface can show it.
 """
 

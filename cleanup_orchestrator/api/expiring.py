@@ -85,7 +85,7 @@ class Expiring(abc.ABC, Generic[T]):
 
     @pecan.expose(content_type="application/json")
     def delete(self, req: webob.Request, resp: webob.Response, id_: str) -> None:
-        """End one. The record stays.
+        """End a record. The database keeps the record.
 
         :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
         """

@@ -39,7 +39,7 @@ class Forcing(DeletionHandlers):
         return self._shown(req, d.id)
 
     def _proposal(self, req: webob.Request, d: Deletion, body: Body) -> AbandonLeftovers | OverruleUses | None:
-        """Return what a request asks for; ``None``: it repeats an earlier one.
+        """Return the proposal of a request; ``None``: the request repeats an earlier one.
 
         The uses that are on record now are overruled, and no others. The delete may harm projects of other domains. So
         the requester must be allowed to force the deletion of every project.

@@ -75,16 +75,16 @@ def _names(known: Iterable[Place], service: str | None) -> dict[str, set[str]]:
 
 
 def _unknown(name: str, wanted: Mapping[str, str], names: Collection[str]) -> ApiError:
-    """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
+    """Return the error that names similar names, and not the value, which can be long or secret."""
     what = {"region": "region", "service": "service", "type": "resource type"}[name]
     text = f"names no {what} of {'that service' if name == 'type' and 'service' in wanted else 'this cloud'}"
     return unknown(name, text, wanted[name], names, "invalid_query")
 
 
 def unknown(field: str, expected: str, name: str, known: Collection[str], code: str = "invalid_body") -> ApiError:
-    """Return the error for a name that nothing has: it has similar names, or says where the names are listed.
+    """Return the error for an unknown name: the error has similar names, or says where the names are listed.
 
-    It does not repeat the name, which can be long or secret.
+    The error does not repeat the name, which can be long or secret.
 
     :param expected: follows the name of the field in the text
     """

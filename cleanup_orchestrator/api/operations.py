@@ -1,7 +1,7 @@
 """The table of all operations.
 
-It is the one source of the routes, the checks of a request, the OpenAPI document, the operations of the policy rules,
-and the reference.
+The table is the one source of the routes, the checks of a request, the OpenAPI document, the operations of the policy
+rules, and the reference.
 
 To add a parameter, or a field of a body or an answer, add one line to its shape. Each change of the API needs a new
 microversion: see ``microversions``.

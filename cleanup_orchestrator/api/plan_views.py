@@ -23,11 +23,11 @@ class Counted(Protocol):
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return the number of the resources."""
 
     @property
     def size(self) -> int | None:
-        """Return the sum of their known sizes."""
+        """Return the sum of the known sizes of the resources."""
 
 
 def plan(

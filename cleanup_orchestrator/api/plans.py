@@ -74,7 +74,7 @@ class Plans:
 def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[DeletionView, tuple[Step, ...]]:
     """Return the dry run of a plan, with its steps, if the requester may see it.
 
-    :raises ApiError: 403 forbidden; 404 plan_not_found: it does not exist, or the requester may not see it
+    :raises ApiError: 403 forbidden; 404 plan_not_found: the plan does not exist, or the requester may not see it
     """
     d, steps, _now = context.store.load(find_record(context, requester, plan_id).id)
     return d, steps

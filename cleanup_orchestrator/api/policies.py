@@ -107,7 +107,7 @@ class PolicyEnforcer:
     def may_about(self, context: RequestContext, rule: str, d: Deletion) -> bool:
         """Return whether the requester is allowed a rule for a deletion.
 
-        That the user requested the deletion no longer counts if it ended long ago.
+        If the deletion ended long ago, the user who requested it has no rights from this.
         """
         own = bool(d.user_id) and d.user_id == context.user_id
         since = self.reads.ended_since() if own and d.finished_at is not None else None

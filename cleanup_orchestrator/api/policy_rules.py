@@ -127,7 +127,7 @@ _RELOAD = 1.0
 
 
 class _Enforcer(policy.Enforcer):
-    """Looks for changed policy files once a second, and not at each check, which makes ten calls to the system."""
+    """Looks for changed policy files once a second: a look at each check would make ten system calls."""
 
     _loaded_at = float("-inf")
 

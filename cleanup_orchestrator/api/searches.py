@@ -19,7 +19,7 @@ from cleanup_orchestrator.store import Page, ProjectEvent, ProjectLeftover
 
 
 class Searches(DeletionHandlers):
-    """The handlers. A user who may list the deletions of a domain may use them, but not one who only requested some."""
+    """The handlers, for users who may list the deletions of a domain, and not for users who only requested some."""
 
     @pecan.expose("json")
     def leftovers(self, req: webob.Request, resp: webob.Response, query: Query) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]
 
 
 def blockers_of(d: DeletionView, steps: Iterable[StepView]) -> list[dict[str, Any]]:
-    """Return what keeps a deletion from going on. ``Blocking`` adds what blocks their leftovers."""
+    """Return the blockers of a deletion. ``Blocking`` adds the resources that block the leftovers."""
     return [render(shapes.Blocker, b, blocked_by=()) for b in blockers(d, steps)]
 
 
