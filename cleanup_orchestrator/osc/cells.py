@@ -267,11 +267,11 @@ class Size(columns.FormattableColumn["int | None"]):
     """The size of a resource in bytes, or ``None``. Unknown sizes are sorted before the others."""
 
     def human_readable(self) -> str:
-        """Return it as text."""
+        """Return the size as text."""
         return "" if self._value is None else size_text(self._value)
 
     def __lt__(self, other: object) -> bool:
-        """Return whether it is smaller."""
+        """Return whether this size is smaller."""
         return isinstance(other, Size) and (-1 if self._value is None else self._value) < (
             -1 if other._value is None else other._value
         )

@@ -35,7 +35,7 @@ def agreed(question: str) -> bool:
 
 
 def ask(lines: Sequence[str], question: str, refusal: str) -> None:
-    """Print what will be lost, and ask. Without lines nothing is lost, and there is no question.
+    """Print what will be lost, and ask. Without lines nothing is lost: return without a question.
 
     :raises osc_lib.exceptions.CommandError: the refusal, if the answer is no
     """
@@ -51,7 +51,7 @@ def of_cascade(
 ) -> list[str]:
     """Return what the cascade of a project destroys, as far as it is known.
 
-    Nothing, if a cascade of the project is under way: the same request returns that deletion, and others are refused.
+    Empty: a cascade of the project is under way; the same request returns that deletion, and others are refused.
 
     :param project: the project as the user named it
     :param plan_id: the dry run that the cascade is bound to
@@ -73,7 +73,7 @@ def of_purge(
 ) -> list[str]:
     """Return what the purge of a project destroys, as far as it is known.
 
-    Nothing, if a purge of the project is under way: the same request returns that deletion, and others are refused.
+    Empty: a purge of the project is under way; the same request returns that deletion, and others are refused.
 
     :param project: the project as the user named it
     :param plan_id: the dry run that the purge is bound to
@@ -102,7 +102,7 @@ def of_purge(
 def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
     """Return whether a dry run selected what a request selects, by the names that the user gave.
 
-    Their times can differ: an age is counted from the moment of the command.
+    The times can differ: an age is counted from the moment of the command.
     """
     same = all(sorted(planned.get(k) or ()) == sorted(selected.get(k) or ()) for k in ("services", "types", "tags"))
     return same and bool(planned.get("created_before")) is bool(selected.get("created_before"))

@@ -40,7 +40,7 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
         call: Callable[[str], dict[str, Any]],
         wanted: Callable[[Mapping[str, Any]], bool] = wait.deleted,
     ) -> Table:
-        """Request it for each deletion.
+        """Request the change of each deletion.
 
         :param call: takes the id of a deletion
         :param wanted: whether a deletion ended as requested
@@ -135,7 +135,7 @@ class ForceDeletion(request.Requesting):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Request it."""
+        """Request the force."""
         request.check_wait_options(parsed_args)
         identity = self.app.client_manager.sdk_connection.identity
 
@@ -249,7 +249,7 @@ class RestoreDeletion(ActOnDeletions):
     def _restored_grants(self, deletion_id: str) -> list[str]:
         """Return a line for each role assignment that a restore gives back.
 
-        Includes those of the projects below.
+        The role assignments of the projects below are included.
         """
         lines, waiting, seen = [], [deletion_id], set()
         name = functools.cache(self._name)

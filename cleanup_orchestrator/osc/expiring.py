@@ -74,7 +74,7 @@ class Delete(common.Cleanup, command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """End each record; continue after an error.
 
-        :raises osc_lib.exceptions.CommandError: if it failed for one or more
+        :raises osc_lib.exceptions.CommandError: if one or more records were not ended
         """
         failed = 0
         for id_ in parsed_args.ids:

@@ -33,7 +33,7 @@ def on_deletion(
     :param text: id of the deletion, or name or id of its project
     :param domain: name or id of the project's domain; then the text is a project
     :param changes: whether the call changes something; see :func:`find_deletion`
-    :raises osc_lib.exceptions.CommandError: if there is no such deletion, or the name has several
+    :raises osc_lib.exceptions.CommandError: if there is no such deletion, or several projects have the name
     """
     if DELETION_ID.fullmatch(text) and not domain:
         try:
@@ -50,7 +50,8 @@ def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, c
     A project that Keystone has takes precedence over an earlier or renamed project of the same name.
 
     :param changes: refuse a name that only the records have, unless the project still has it or is gone
-    :raises osc_lib.exceptions.CommandError: if there is none, the name has several, or the project was renamed
+    :raises osc_lib.exceptions.CommandError: if there is no deletion, several projects have the name, or the project was
+        renamed
     """
     scope = _scope(identity, domain)
     if KEYSTONE_ID.fullmatch(text) and (deletion_id := _live_or_latest(client, project_id=text, **scope)):
@@ -117,7 +118,7 @@ def _check_name(identity: Any, project_id: str, text: str, listed: bool) -> None
 def project_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> dict[str, str]:
     """Return the filter for the deletions of a project, also of one that no longer exists.
 
-    :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know it
+    :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know the project
     """
     scope = _scope(identity, domain)
     if KEYSTONE_ID.fullmatch(text) and _first(client, project_id=text, **scope):
@@ -180,7 +181,7 @@ def _one(
 ) -> str:
     """Return the id of a project or user that Keystone has.
 
-    :raises osc_lib.exceptions.CommandError: if there is none, or the name has several
+    :raises osc_lib.exceptions.CommandError: if none or several have the name
     """
     try:
         return str(find(text, ignore_missing=False, **scope).id)

@@ -94,11 +94,11 @@ class WatchedDeletion:
 
     @property
     def label(self) -> str:
-        """The name of the project, after those above it."""
+        """The name of the project, after the names of the projects above."""
         return f"{self.above.label}/{label(self.deletion)}" if self.above else label(self.deletion)
 
     def is_below(self, other: WatchedDeletion) -> bool:
-        """Whether another one waits for this one, also indirectly."""
+        """Whether another deletion waits for this one, also indirectly."""
         return self.above is not None and (self.above is other or self.above.is_below(other))
 
 
@@ -309,7 +309,7 @@ class Waiter:
     def _state(self, deletion: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the content of a line, without the elapsed time.
 
-        A change of it prints a new line.
+        If the content changes, a new line is printed.
         """
         progress = deletion.get("progress") or {}
         status, purpose = one_line(deletion.get("status")), one_line(progress.get("purpose") or "")
@@ -406,7 +406,7 @@ def _standstill(deletion: Mapping[str, Any]) -> str:
 
 
 def _why(deletion: Mapping[str, Any]) -> str:
-    """Return the message of such a condition, for a deletion that has no blocker of its own."""
+    """Return the messages of the conditions in ``STANDSTILL``, for a deletion without blockers."""
     texts = (common.condition(deletion, each).get("message") for each in STANDSTILL)
     return "; ".join(one_line(text) for text in texts if text) or "no blocker was named"
 
@@ -428,7 +428,7 @@ def _stopped_because_blocked(w: WatchedDeletion, below: Iterable[WatchedDeletion
 
 
 def _only_below(w: WatchedDeletion) -> bool:
-    """Return whether a deletion that is blocked has no blocker of its own, and one below it needs a person."""
+    """Return whether a blocked deletion has no blockers, and a deletion below it needs a person."""
     return not w.deletion.get("blockers") and any(c.get("attention") for c in w.deletion.get("children") or ())
 
 
