@@ -118,7 +118,7 @@ def problem(exc: Exception) -> str:
 
 
 def status_of(exc: Exception) -> int:
-    """Return the status code of a page that cannot be shown because of this."""
+    """Return the status code of a page that cannot be shown because of this error."""
     if isinstance(exc, sdk.ApiError) and 400 <= (exc.status_code or 0) < 500:
         return int(exc.status_code)
     return 503

@@ -61,7 +61,7 @@ class Guarded(PageTitleMixin):
 
 
 def unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
-    """Return the page that says why there is no other.
+    """Return the page that says why the requested page cannot be shown.
 
     :raises horizon.exceptions.NotAuthenticated: if the user has to log in again
     """
@@ -77,7 +77,7 @@ def unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
 
 
 class Page(Guarded, generic.TemplateView):
-    """A page that shows something. ``get_context_data`` makes all calls, none is left to the template."""
+    """A page that shows something. ``get_context_data`` makes all calls, and the template none."""
 
 
 class ListPage(Page):

@@ -17,7 +17,7 @@ from cleanup_orchestrator.dashboard.brake import header
 
 
 class Index(pages.Page):
-    """Whether the brake is set."""
+    """Shows whether the brake is set."""
 
     page_title = _("Brake")
     template_name = "project_cleanup/brake/index.html"
@@ -70,7 +70,7 @@ class SetBrake(_Switch):
     submit_label = _("Set the brake")
 
     def act(self, form: forms.Form) -> str:
-        """Set it."""
+        """Set the brake."""
         try:
             brake = calls.proxy(self.request).set_brake(form.cleaned_data["reason"])
         finally:  # after a timeout it can be set
@@ -98,7 +98,7 @@ class Lift(_Switch):
         return answer
 
     def act(self, form: forms.Form) -> str:
-        """Lift it."""
+        """Lift the brake."""
         try:
             calls.proxy(self.request).lift_brake()
         finally:

@@ -37,7 +37,7 @@ class ActionPage(pages.FormPage):
         return pages.text(self.deletion.project_name or self.deletion.project_id)
 
     def possible(self) -> bool:
-        """Return whether the state of the deletion allows it."""
+        """Return whether the state of the deletion allows the action."""
         raise NotImplementedError
 
     def shown(self) -> str:
@@ -66,7 +66,7 @@ class ActionPage(pages.FormPage):
         return str(reverse("horizon:identity:project_deletions:detail", args=[self.kwargs["deletion_id"]]))
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the deletion, and whether it can be done."""
+        """Return the deletion, and whether the action is possible."""
         context = super().get_context_data(**kwargs)
         permitted = calls.allowed_for(self.request, self.rule, self.deletion)
         return context | {
@@ -91,7 +91,7 @@ class Retry(ActionPage):
         return str(_("Retry") if self.deletion.finished_at else _("Try now"))
 
     def possible(self) -> bool:
-        """Return whether the state of the deletion allows it."""
+        """Return whether the state of the deletion allows the action."""
         return bool(self.deletion.retryable)
 
     def shown(self) -> str:
@@ -99,7 +99,7 @@ class Retry(ActionPage):
         return f"{super().shown()} {'ended' if self.deletion.finished_at else 'under way'}"
 
     def act(self, form: forms.Form) -> str:
-        """Retry it."""
+        """Retry the deletion."""
         ended = self.deletion.finished_at
         calls.proxy(self.request).retry_deletion(self.deletion.id)
         if ended:
@@ -116,11 +116,11 @@ class Cancel(ActionPage):
     submit_label = gettext_lazy("Cancel the deletion")
 
     def possible(self) -> bool:
-        """Return whether the state of the deletion allows it."""
+        """Return whether the state of the deletion allows the action."""
         return bool(self.deletion.cancellable)
 
     def act(self, form: forms.Form) -> str:
-        """Cancel it."""
+        """Cancel the deletion."""
         calls.proxy(self.request).cancel_deletion(self.deletion.id)
         return str(_("The deletion of project %s is being cancelled.") % self.name)
 
@@ -134,7 +134,7 @@ class Restore(ActionPage):
     submit_label = gettext_lazy("Restore the project")
 
     def possible(self) -> bool:
-        """Return whether the state of the deletion allows it."""
+        """Return whether the state of the deletion allows the action."""
         return bool(self.deletion.restorable)
 
     def act(self, form: forms.Form) -> str:
@@ -181,6 +181,6 @@ class Approve(ActionPage):
         return super().get_context_data(**kwargs) | {"submit_id": "pc-submit", "limit": limit, "own": own}
 
     def act(self, form: forms.Form) -> str:
-        """Approve it."""
+        """Approve the deletion."""
         calls.proxy(self.request).approve_deletion(self.deletion.id, form.cleaned_data["reason"])
         return str(_("The deletion of project %s is approved. It continues.") % self.name)

@@ -136,7 +136,7 @@ class Force(actions.ActionPage):
         }
 
     def act(self, form: forms.Form) -> str:
-        """Force it."""
+        """Force the deletion."""
         assert isinstance(form, ForceForm)
         project_id, reason = self.deletion.project_id, form.cleaned_data["reason"]
         try:

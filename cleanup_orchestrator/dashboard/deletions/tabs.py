@@ -99,7 +99,7 @@ def _overview(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) ->
 
 
 def _further(deletion: sdk.Deletion) -> dict[str, str]:
-    """Return the texts and numbers of a deletion that have no place of their own, by a title."""
+    """Return by title the texts and numbers of a deletion that the page shows nowhere else."""
     simple = {name: value for name, value in deletion.items() if name not in _PLACED and isinstance(value, (str, int))}
     return {name.replace("_", " ").capitalize(): str(value) for name, value in simple.items() if value != ""}
 

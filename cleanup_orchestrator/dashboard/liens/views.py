@@ -40,7 +40,7 @@ class Create(holds.CreatePage):
     submit_label = _("Record the lien")
 
     def act(self, form: forms.Form) -> str:
-        """Record it."""
+        """Record the lien."""
         data = form.cleaned_data
         lien = calls.proxy(self.request).create_lien(
             data["project"], data["origin"], data["reason"], data["expires_at"]
@@ -66,7 +66,7 @@ class Remove(holds.EndPage):
         return calls.proxy(self.request).get_lien(self.kwargs["lien_id"])
 
     def act(self, form: forms.Form) -> str:
-        """Remove it."""
+        """Remove the lien."""
         calls.proxy(self.request).delete_lien(self.kwargs["lien_id"])
         return str(_now("The lien was removed. A deletion that it held continues, unless something else holds it."))
 

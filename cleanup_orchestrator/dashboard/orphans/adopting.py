@@ -64,7 +64,7 @@ class DryRun(_OfProject):
         return str(_now("The dry run has started. Nothing is deleted."))
 
     def done(self) -> str:
-        """Return the URL of its result."""
+        """Return the URL of the result of the dry run."""
         return str(reverse(_ADOPT, args=[self.kwargs["scan_id"], self.kwargs["project_id"], self.made]))
 
 

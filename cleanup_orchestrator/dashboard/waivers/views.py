@@ -50,7 +50,7 @@ class Create(holds.CreatePage):
         return super().get_form_kwargs() | {"services": list(calls.proxy(self.request).services())}
 
     def act(self, form: forms.Form) -> str:
-        """Record it."""
+        """Record the waiver."""
         data = form.cleaned_data
         waiver = calls.proxy(self.request).create_waiver(
             data["service_type"] or data["other"],
@@ -83,7 +83,7 @@ class Withdraw(holds.EndPage):
         return calls.proxy(self.request).get_waiver(self.kwargs["waiver_id"])
 
     def act(self, form: forms.Form) -> str:
-        """Withdraw it."""
+        """Withdraw the waiver."""
         calls.proxy(self.request).delete_waiver(self.kwargs["waiver_id"])
         return str(_now("The waiver was withdrawn. Deletions list the service again."))
 

@@ -118,7 +118,7 @@ class ConfirmForm(forms.Form):
             )
 
     def clean_typed(self) -> str:
-        """Refuse another name. Blanks around it do not matter, but a name can have some."""
+        """Refuse another name. Blanks around the typed name are ignored, unless the project's name has them."""
         typed = str(self.cleaned_data["typed"])
         if self.expected not in (typed, typed.strip()):
             raise forms.ValidationError(_("This is not the name of the project. Nothing was requested."))
