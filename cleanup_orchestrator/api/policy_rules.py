@@ -47,7 +47,7 @@ _RULES = [
         who=policies.ADMIN_OR_DOMAIN_READER,
     ),
     _rule(policies.RETRY, "Start a new attempt of a deletion."),
-    _rule(policies.CANCEL, "Stop a deletion and undo its drain."),
+    _rule(policies.CANCEL, "Stop a deletion and undo its lock."),
     _rule(
         policies.CANCEL_OF_ADMIN,
         "Stop a deletion, or restore its project, although a user whom this rule allows has requested, retried or "
@@ -70,7 +70,7 @@ _RULES = [
     ),
     _rule(
         policies.RESTORE,
-        "Restore a project before anything is deleted: stop the deletion and undo its drain.",
+        "Restore a project before anything is deleted: stop the deletion and undo its lock.",
     ),
     _rule(
         policies.PLAN_GET,

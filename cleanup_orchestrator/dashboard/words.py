@@ -10,7 +10,7 @@ from cleanup_orchestrator.sdk import success
 
 _STATUSES = {
     "accepted": _("Accepted"),
-    "draining": _("Draining"),
+    "draining": _("Locking"),
     "inventory": _("Inventory"),
     "recoverable": _("Recoverable"),
     "deleting": _("Deleting"),

@@ -210,7 +210,7 @@ class Proxy(proxy.Proxy):
         return self._one(Deletion, "POST", f"/deletions/{_path(deletion_id)}/retry")
 
     def cancel_deletion(self, deletion_id: str | Deletion) -> Deletion:
-        """Stop a deletion and undo its drain."""
+        """Stop a deletion and undo its lock."""
         return self._one(Deletion, "POST", f"/deletions/{_path(deletion_id)}/cancel")
 
     def force_deletion(

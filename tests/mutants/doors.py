@@ -169,8 +169,8 @@ MUTATIONS = (
     Mutation(
         "The user who requested a deletion may cancel it with any token",
         POLICY_RULES,
-        '"Stop a deletion and undo its drain."),',
-        '"Stop a deletion and undo its drain.", who=policies.ADMIN_OR_DOMAIN_READER_OR_REQUESTER),',
+        '"Stop a deletion and undo its lock."),',
+        '"Stop a deletion and undo its lock.", who=policies.ADMIN_OR_DOMAIN_READER_OR_REQUESTER),',
         RULES,
     ),
     # ------------------------------------------------------------------------------------------------- what blocks
