@@ -102,9 +102,9 @@ def _reservations(lease: Row) -> list[dict[str, Any]]:
 
 
 def _describe(lease: Resource, project: ProjectDefinition) -> str | None:
-    """Say that a cascade cannot delete it."""
+    """Say that a cascade cannot delete the lease."""
     state = str(lease.data.get("status")).lower()
-    return f"{state}, until {lease.data.get('end_date')}; it must be deleted before the project is drained"
+    return f"{state}, until {lease.data.get('end_date')}; it must be deleted before the project is locked"
 
 
 def _deleting(lease: Resource, project: ProjectDefinition) -> str | None:
@@ -262,7 +262,7 @@ def _refuse_without_trust(connection: Connection, project: ProjectDefinition, le
             Verdict(
                 Reason.REFUSED,
                 f"Blazar deletes it with a token for the trust of its user, and Keystone issues none, because {why}. "
-                "If this is due to the drain: cancel the deletion, delete the lease, and request the deletion again",
+                "If the lock is the cause: cancel the deletion, delete the lease, and request the deletion again",
             )
         )
 
