@@ -61,16 +61,17 @@ class ApiError(sdk_exceptions.HttpException):
             ``{name}``, which is the field
         :param name_of: returns how the user interface calls a field
         """
-        field = self.body.get("field")
+        field = one_line(self.body.get("field") or "")
         text = texts.get(self.problem) or texts.get(self.code)
         if text is None and field and "expected" in self.body:
             text = "{name} {expected}"
         if text is None:
             return str(self)
+        text = str(text)
         try:
-            members = {name: _listed(value) for name, value in self.body.items()}
-            members["name"] = str(name_of(field)) if field else ""
-            return self._with_facts(str(text).format_map(members))
+            members = {name: _listed(value) for name, value in self.body.items() if f"{{{name}}}" in text}
+            members |= {"name": str(name_of(field))} if field else {}
+            return self._with_facts(text.format_map(members))
         except KeyError:  # a server of another release does not send the member
             return str(self)
 

@@ -185,7 +185,7 @@ class Cloud:
             "title": "T",
             "detail": detail,
             "request_id": REQUEST_ID,
-            "links": [],
+            "links": [{"rel": "help", "href": f"http://inner.example/errors#{code}"}],
         } | fields
         return status, {"errors": [error]}, {}
 

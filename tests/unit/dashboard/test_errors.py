@@ -1,9 +1,9 @@
 """An error on a page has neither calls nor fields of the API."""
 
-import json
 import string
 
 import requests
+import webob
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.api import errors as api_errors
@@ -39,11 +39,20 @@ def test_a_text_has_only_members_of_an_error(text):
     assert used <= responses.Error.fields.keys() | {"name"}
 
 
-def test_a_field_is_named_in_words():
+def said(code, detail, **members):
+    """Return an error of the API in the words of the panels."""
+    answer = api_errors.ApiError(api_errors.CODES[code][0], code, detail, **members).response(webob.Request.blank("/"))
     response = requests.Response()
-    response.status_code = 400
-    error = {"status": 400, "code": "invalid_body", "detail": "'expires_at' must be later than now"}
-    error |= {"field": "expires_at", "expected": "must be later than now"}
-    response._content = json.dumps({"errors": [error]}).encode()
-    said = errors.spoken(sdk.errors.from_response(response))
-    assert said == "Expires at must be later than now (HTTP 400, invalid_body)"
+    response.status_code, response._content = answer.status_int, answer.body
+    return errors.spoken(sdk.errors.from_response(response))
+
+
+def test_an_error_that_names_a_call_is_said_in_words():
+    found = said("lien_not_found", "no lien has this id; GET /v1/liens lists them")
+    assert found == "No lien has this ID. The panel Liens lists them (HTTP 404, lien_not_found)"
+
+
+def test_a_field_is_named_in_words():
+    expected = "must be later than now"
+    found = said("invalid_body", f"'expires_at' {expected}", field="expires_at", expected=expected)
+    assert found == "Expires at must be later than now (HTTP 400, invalid_body)"

@@ -1,11 +1,11 @@
 """An error on the command line names options and commands, whatever the API says."""
 
 import importlib.metadata
-import json
 import re
 import string
 
 import requests
+import webob
 
 from cleanup_orchestrator.api import errors, responses
 from cleanup_orchestrator.api.operations import OPERATIONS
@@ -18,9 +18,9 @@ FIELDS = {name for each in OPERATIONS.values() for part in (each.query, each.bod
 
 def said(code, detail="what the API says", **members):
     """Return an error of the API in the words of the command line."""
+    answer = errors.ApiError(errors.CODES[code][0], code, detail, **members).response(webob.Request.blank("/"))
     response = requests.Response()
-    response.status_code = errors.CODES[code][0]
-    response._content = json.dumps({"errors": [{"status": 1, "code": code, "detail": detail, **members}]}).encode()
+    response.status_code, response._content = answer.status_int, answer.body
     error = sdk_errors.from_response(response)
     text = words.spoken(error)
     facts = f" (HTTP {response.status_code}, {code})"
@@ -79,6 +79,9 @@ def test_a_text_has_only_members_of_an_error(text):
         ("project_has_liens", {"liens": []}, "what the API says"),
         ("project_has_liens", {"problem": "removable_liens", "liens": [{"id": "l1"}]}, "what the API says"),
         ("invalid_body", {"field": "x", "problem": "a_problem_of_a_newer_server"}, "what the API says"),
+        ("invalid_body", {"problem": "unknown_field"}, "what the API says"),
+        ("invalid_body", {"field": ["a\x1b"], "expected": "is {wrong}"}, "--['a\\x1b'] is {wrong}"),
+        ("invalid_body", {"field": "a\x1b", "expected": "is wrong"}, "--a? is wrong"),
     ],
 )
 def test_examples(code, members, text):
