@@ -123,7 +123,7 @@ class Liens(Rows):
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one lien: its origin, reason and end."""
-        end = f"until {row['expires_at']}" if row.get("expires_at") else "until it is removed"
+        end = f"until {one_line(row['expires_at'])}" if row.get("expires_at") else "until it is removed"
         why = one_line(row["reason"]) if "reason" in row else "only an admin can read the reason"
         return f"{one_line(row.get('origin') or '')} {end}: {why} ({one_line(row.get('id'))})"
 
@@ -133,10 +133,13 @@ class Waivers(Rows):
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one waiver: the skipped services, the user, the reason and the end."""
-        entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_listed"]]
+        entries = [
+            " ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row.get("not_listed") or ()
+        ]
         who = one_line(row.get("user_name") or row.get("user_id") or "an admin")
         why = one_line(row["reason"]) if "reason" in row else "only an admin can read the reason"
-        return f"skipped: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"
+        end, id_ = one_line(row.get("expires_at")), one_line(row.get("id"))
+        return f"skipped: {', '.join(entries)}; {who} until {end}: {why} ({id_})"
 
 
 class Forced(format_columns.DictColumn):
@@ -146,7 +149,7 @@ class Forced(format_columns.DictColumn):
         """Return the user, the reason, and what was abandoned."""
         row = self._value
         who = one_line(row.get("user_name") or row.get("user_id") or "")
-        lines = [f"by {who} at {row.get('at')}: {one_line(row.get('reason') or '')}"]
+        lines = [f"by {who} at {one_line(row.get('at'))}: {one_line(row.get('reason') or '')}"]
         lines.append(f"{row.get('abandoned') or 0} abandoned")
         lines += [f"abandoned unseen: {common.type_name(each)}" for each in row.get("unseen") or ()]
         return "\n".join(lines)
@@ -219,9 +222,8 @@ class Coverage(Rows):
         """Return the counts of one type in one region."""
         numbers = ", ".join(f"{word} {row.get(word) or 0}" for word in ("listed", "candidates", "orphans"))
         why = one_line(row.get("message") or row.get("reason") or "")
-        return f"{common.type_name(row)}: {numbers}, {row.get('outcome') or row.get('state')}" + (
-            f" ({why})" if why else ""
-        )
+        result = one_line(row.get("outcome") or row.get("state"))
+        return f"{common.type_name(row)}: {numbers}, {result}" + (f" ({why})" if why else "")
 
 
 class Types(Rows):

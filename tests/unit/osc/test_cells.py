@@ -1,9 +1,11 @@
 """The cells of tables: how sizes are shown and sorted, and which cell a field has."""
 
+from typing import Any
+
 import pytest
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.osc import cells
+from cleanup_orchestrator.osc import cells, common
 from cleanup_orchestrator.osc.cells import Size
 
 
@@ -48,3 +50,40 @@ def test_every_column_is_a_field(name):
     shape = getattr(shapes, name)
     heads, _rows = cells.listed(shape, (*shape.columns, *shape.wide), [])
     assert len(set(heads)) == len(heads)
+
+
+#: Erases a screen, rings, reverses the direction of writing, and begins new lines.
+HOSTILE = "a\x1b[2J\x07\x9b\u202e\r\n\t\u2028b"
+
+
+def record(shape, text=HOSTILE):
+    """Return a record in which each text, also those inside, is the given one."""
+    made = {}
+    for name, field in shape.fields.items():
+        inner = record(field.nested, text) if field.nested else {text: text} if field.kind == dict[str, Any] else text
+        if field.kind in (int, bool):
+            inner = field.kind(1)
+        depth = str(field.kind).count("list[")
+        made[name] = [[inner]] if depth == 2 else [inner] if depth else inner
+    return made
+
+
+def shown(row, shape):
+    """Return what a table shows of each field of a record."""
+    names, values = cells.details(shape, row)
+    texts = ((each.human_readable() if hasattr(each, "human_readable") else each) for each in common._shown(values))
+    return dict(zip(names, map(str, texts), strict=True))
+
+
+@pytest.mark.parametrize("name", shapes.__all__)
+def test_a_table_has_no_control_characters(name):
+    shape = getattr(shapes, name)
+    for field, text in shown(record(shape), shape).items():
+        assert all(map(str.isprintable, text.split("\n"))), field
+
+
+@pytest.mark.parametrize("name", shapes.__all__)
+def test_an_older_server_sends_fewer_fields(name):
+    shape = getattr(shapes, name)
+    bare = {field: [{}] if "list[" in str(each.kind) else {} for field, each in shape.fields.items() if each.nested}
+    assert shown(bare, shape).keys() == shape.fields.keys() & bare.keys() - {"links"}
