@@ -144,6 +144,8 @@ class Lister(Cleanup, command.Lister):
         """Write the table without terminal control characters."""
         _fit(parsed_args)
         rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
+        # If a column cannot be sorted, cliff goes on with the rows that it tried to sort. An iterator is empty then.
+        rows = list(rows) if parsed_args.sort_columns else rows
         code: int = super().produce_output(parsed_args, column_names, rows)
         return code
 
