@@ -137,6 +137,18 @@ def test_the_api_answers_as_the_page_says(site):
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_rule_for_domains_allows_no_call_about_the_whole_cloud(tmp_path, keystone):
+    """Such a call has no domain: a policy that names one by mistake gives nobody all domains."""
+    calls = {call: each.rule for call, each in OPERATIONS.items() if each.refusal}
+    policy = tmp_path / "policy.yaml"
+    check = "role:manager and domain_id:%(target.project.domain_id)s"
+    policy.write_text("".join(f'"{rule}": "{check}"\n' for rule in {*calls.values()}))
+    found = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {policy}\n")
+    statuses = {call: found.call(*call, ks.MANAGER, BODIES.get(call)).status for call in calls}
+    found.close()
+    assert set(statuses.values()) == {403}, statuses
+
+
 def test_removed_role_assignments_are_shown_as_the_page_says(site):
     """To a caller without the rule, the field is ``null``."""
     [cells] = [cells for rule, _, cells in rows() if "get_grants" in rule]
