@@ -141,11 +141,12 @@ class Lister(Cleanup, command.Lister):
     """A command that lists."""
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Write the table without terminal control characters."""
+        """Write the table without terminal control characters.
+
+        All rows are read before: a list that breaks off is not shown, and cliff needs them again if it cannot sort.
+        """
         _fit(parsed_args)
-        rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
-        # If a column cannot be sorted, cliff goes on with the rows that it tried to sort. An iterator is empty then.
-        rows = list(rows) if parsed_args.sort_columns else rows
+        rows = list(data if parsed_args.formatter in _ESCAPING else map(_shown, data))
         code: int = super().produce_output(parsed_args, column_names, rows)
         return code
 

@@ -182,6 +182,26 @@ def test_paging_that_goes_round_in_circles_ends(openstack, stub_cloud):
     assert openstack(*LIST).code == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("deletion list", "deletions"),
+        ("deletion lien list", "liens"),
+        ("deletion waiver list", "waivers"),
+        ("orphan scan list", "orphan-scans"),
+        ("orphan project list --scan s", "orphan-scans/s/projects"),
+        ("deletion plan resources p", "plans/p/resources"),
+    ],
+)
+def test_a_list_that_breaks_off_is_not_shown(openstack, stub_cloud, command, path):
+    """A script would take the first page for the whole list."""
+    row = {"id": "1", "project_id": "1"}
+    page = {key: [row] for key in ("deletions", "liens", "waivers", "orphan_scans", "projects", "resources")}
+    page["links"] = [{"rel": "next", "href": "http://x/?marker=1"}]
+    stub_cloud.answers["GET", f"/cleanup/v1/{path}"] = [(200, page, {}), stub_cloud.error(503, "down", "down")]
+    assert "down (HTTP 503" in one_error(openstack("project", *command.split(), "-f", "value"))
+
+
 def test_sdk_service_description(stub_cloud, env):
     """A program may add the service to its connection."""
     id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), "deleted")
