@@ -3,6 +3,7 @@
 import pytest
 
 from cleanup_orchestrator.api import views
+from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, ProtocolStatus
 from cleanup_orchestrator.core.deletion import Force, Status
 from cleanup_orchestrator.core.step import Outcome, StepState
 from tests.unit.world import T0, deletion, sweep_step
@@ -32,3 +33,11 @@ def test_a_type_shows_what_this_attempt_saw_of_it(round_, listed):
     values = ("leftovers", "done", "in_use", "used", 3, 2) if listed else ("", "idle", "", "", 0, 0)
     assert tuple(shown[name] for name in of_attempt) == values
     assert shown["deleted"] == 1
+
+
+@pytest.mark.parametrize(("everywhere", "url"), [(True, "http://10.0.0.1/"), (False, "")])
+def test_a_reader_of_a_domain_does_not_see_where_a_service_is_asked(everywhere, url):
+    asked = ProtocolStatus(usable=True, spoke=True, url="http://10.0.0.1/", read_at=T0)
+    entry = CatalogEntryStatus("RegionOne", "weather", "weather", AnsweredBy.PROTOCOL, protocol=asked)
+    shown = views.service(entry, (), everywhere)
+    assert (shown["protocol_url"], shown["protocol_read_at"]) == (url, "2026-01-01T00:00:00Z")
