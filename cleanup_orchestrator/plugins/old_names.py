@@ -36,13 +36,15 @@ def renamed(groups: Mapping[str, type] = _NO_GROUPS, /, **names: str) -> Callabl
                 _warn(class_, old, names[old])
                 field, _, member = names[old].partition(".")
                 value = given.pop(old)
-                if not member:
-                    given[field] = value
-                elif value:
+                if member:
                     members[field][member] = value
+                else:
+                    given[field] = value
             for field, values in members.items():
-                group = given.get(field)
-                given[field] = groups[field](**values) if group is None else dataclasses.replace(group, **values)
+                if (group := given.get(field)) is not None:
+                    given[field] = dataclasses.replace(group, **values)
+                elif _required(groups[field]) <= {name for name, value in values.items() if value}:
+                    given[field] = groups[field](**values)
             declared(self, *args, **given)
 
         class_.__init__ = init  # type: ignore[misc]
@@ -52,6 +54,12 @@ def renamed(groups: Mapping[str, type] = _NO_GROUPS, /, **names: str) -> Callabl
         return class_
 
     return decorate
+
+
+def _required(class_: type) -> set[str]:
+    """Return the fields of a dataclass that have no default."""
+    defaults = (dataclasses.MISSING, dataclasses.MISSING)
+    return {field.name for field in dataclasses.fields(class_) if (field.default, field.default_factory) == defaults}
 
 
 def _reader(class_: type, old: str, new: str) -> property:

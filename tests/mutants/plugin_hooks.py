@@ -360,8 +360,15 @@ MUTATIONS = (
     Mutation(
         "A second old name of a group takes back the first",
         f"{PLUGINS}old_names.py",
-        "groups[field](**values) if group is None else dataclasses.replace(group, **values)",
-        "groups[field](**values)",
+        "given[field] = dataclasses.replace(group, **values)",
+        "given[field] = groups[field](**values)",
+        tests("plugins/old_names"),
+    ),
+    Mutation(
+        "An old name cannot take a value away",
+        f"{PLUGINS}old_names.py",
+        "                if member:\n",
+        "                if member and not value:\n                    continue\n                if member:\n",
         tests("plugins/old_names"),
     ),
     Mutation(

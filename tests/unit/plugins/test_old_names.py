@@ -75,6 +75,38 @@ def test_an_old_name_without_a_value_makes_no_group():
         assert type_.may_force is None
 
 
+def test_an_old_name_takes_a_value_away():
+    """A type that keeps the other token would read with it what other projects own."""
+    required = {"name": "stack", "list": Rest("orchestration", "/stacks", key="stacks"), "delete": None}
+    new = {
+        "force": ForcedDelete(zip, print, keeps_contents=True),
+        "composition": Composition(("cluster",), (("cluster", "stack_id"),), zip),
+        "fallback": Fallback(Token.ADMIN, all),
+    }
+    type_ = ResourceType(**required, **new)
+    for name, nothing, group, field in (
+        ("may_force", None, "force", "allowed"),
+        ("force_keeps_contents", False, "force", "keeps_contents"),
+        ("deleted_with", (), "composition", "deleted_with"),
+        ("part_of", (), "composition", "part_of"),
+        ("contains", None, "composition", "contains"),
+        ("token_if_gone", None, "fallback", "if_gone"),
+        ("unreadable", None, "fallback", "unreadable"),
+    ):
+        with pytest.warns(DeprecationWarning, match=name):
+            changed = dataclasses.replace(type_, **{name: nothing})
+        expected = dataclasses.replace(new[group], **{field: nothing})
+        assert changed == dataclasses.replace(type_, **{group: expected}), name
+
+
+def test_what_is_said_about_a_force_that_there_is_not_has_no_effect():
+    """In version 1, such a plugin is loaded."""
+    required = {"name": "stack", "list": Rest("orchestration", "/stacks", key="stacks"), "delete": None}
+    for more in ({}, {"force": None}):
+        type_, _warned = of_version_1(ResourceType, **required, **more, may_force=print, force_keeps_contents=True)
+        assert type_ == ResourceType(**required)
+
+
 def test_a_project_may_be_asked_with_the_names_of_version_1():
     names = {"id": "p", "name": "", "domain_id": "", "region": ""}
     project, warned = of_version_1(ProjectDefinition, **names, outside=True)
