@@ -32,7 +32,7 @@ BODY = "(body)"
 class Paging(StrEnum):
     """How a :class:`Rest` call follows the pages of a list."""
 
-    NONE = "none"  #: the list has one page
+    NONE = "none"  #: the list has one page. A link to another one is an error, unless the query has a ``limit``
     #: The query of ``<key>_links`` or ``next`` in the body, put over the original query. A page without rows ends the
     #: list only if it has no link: a service may remove rows from a page after it has read the page.
     LINKS = "links"
@@ -221,7 +221,7 @@ class Rest:
         """Yield every row of the collection over all pages.
 
         :raises BadAnswer: when the collection's key is missing, paging does not advance, too many pages are empty, or a
-            link leads to another list
+            link leads to another list or is not followed although the list ends
         """
         path = fill(self.path, project)
         query = dict(fill(self.query, project))
@@ -237,7 +237,11 @@ class Rest:
         while True:
             body = self._request(connection, path, query, None, headers)
             page, about = self._page(body)
-            link = _next(about, self.key) if self.paging in (Paging.LINKS, Paging.PAGES) else None
+            link = _next(about, self.key)
+            if self.paging not in (Paging.LINKS, Paging.PAGES):
+                if link and (not page or "limit" not in query):
+                    raise BadAnswer(f"{self!r} has a link to another page, which is not followed")
+                link = None
             cut = about.get("truncated") or (self.paging is Paging.PAGES and len(page) == self.limit)
             if cut and not (self.paging is Paging.PAGES and link):
                 raise BadAnswer(f"{self!r} was cut short by the service's list limit")

@@ -589,6 +589,13 @@ MUTATIONS = (
         tests("plugins/contract plugins/calls"),
     ),
     Mutation(
+        "A link that is not followed ends a list",
+        PLUGIN_CALLS,
+        'if link and (not page or "limit" not in query):',
+        "if link and False:",
+        tests("plugins/calls"),
+    ),
+    Mutation(
         "An answer without the collection is an empty collection",
         PLUGIN_CALLS,
         "if not isinstance(about, Mapping) or not isinstance(about.get(self.key), list):\n"

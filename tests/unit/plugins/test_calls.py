@@ -126,6 +126,41 @@ def test_a_list_that_is_cut_short_goes_on_only_where_it_has_pages(paging, end):
         assert [row["id"] for row in listed(answer, call)] == end
 
 
+@pytest.mark.parametrize(
+    ("paging", "query", "rows", "complete"),
+    [
+        ("none", {}, [], False),
+        ("none", {}, ["a"], False),
+        ("none", {"limit": 1}, ["a"], True),  # such a call asks whether there is a row
+        ("none", {"limit": 1}, [], False),
+        ("marker", {}, [], False),
+        ("offset", {}, [], False),
+    ],
+)
+def test_a_link_that_is_not_followed_is_no_end_of_a_list(paging, query, rows, complete):
+    """A service that begins to cut a list into pages, or removes rows from a page, would look empty."""
+    body = {
+        "things": [{"id": row} for row in rows],
+        "things_links": [{"rel": "next", "href": "http://other/x?marker=a"}],
+    }
+    call = dataclasses.replace(THINGS, paging=paging, query=query)
+    if complete:
+        assert [row["id"] for row in listed(lambda *_: (200, body), call)] == rows
+    else:
+        with pytest.raises(BadAnswer, match="link to another page"):
+            listed(lambda *_: (200, body), call)
+
+
+@pytest.mark.parametrize("paging", ["marker", "offset"])
+def test_a_page_with_rows_may_have_a_link_where_another_parameter_leads_on(paging):
+    link = {"things_links": [{"rel": "next", "href": "http://other/x?marker=a"}]}
+
+    def answer(_method, _path, query, _body):
+        return 200, {"things": []} if query.get("marker") or query.get("offset") else {"things": [{"id": "a"}], **link}
+
+    assert [row["id"] for row in listed(answer, dataclasses.replace(THINGS, paging=paging))] == ["a"]
+
+
 def of_sdk(*pages):
     """List subnets over openstacksdk; a page has the ids of its rows, and the query of its link to the next page."""
     text, service = wire.Text(), wire.Wire("network")
