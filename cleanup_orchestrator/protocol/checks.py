@@ -79,6 +79,8 @@ def contradictions(capabilities: Capabilities) -> Iterator[str]:
         capabilities.in_order()
     except graphlib.CycleError as error:
         yield f"after has a circle: {', '.join(error.args[1])}"
+    if never := _never_deleted(capabilities.types):
+        yield f"deleted_with leads to no type that is deleted: {', '.join(never)}"
 
 
 def _contradictions(type_: ResourceType, own_after: Collection[str], names: Collection[str]) -> Iterator[str]:
@@ -91,6 +93,16 @@ def _contradictions(type_: ResourceType, own_after: Collection[str], names: Coll
         yield "acts_on and delete_all exclude each other: one call would act on what users wrote, without their token"
     if type_.delete_all and not type_.delete:
         yield "delete_all without delete: no call deletes it"
+
+
+def _never_deleted(types: Collection[ResourceType]) -> list[str]:
+    """Return the types that are deleted only with each other, or with a project setting, which is deleted last."""
+    settings = {type_.name for type_ in types if type_.project_setting}
+    wholes = {type_.name: {*type_.deleted_with} - (set() if type_.project_setting else settings) for type_ in types}
+    deleted = {type_.name for type_ in types if not type_.deleted_with}
+    while more := {name for name, with_ in wholes.items() if with_ & deleted} - deleted:
+        deleted |= more
+    return sorted(wholes.keys() - deleted)
 
 
 def page(result: Page, project_id: str, limit: int, marker: str | None) -> Page:

@@ -22,6 +22,16 @@ from tests.unit.protocol.test_wsgi import Store, raising
         (Capabilities("w", (ResourceType("a", after=("b")), ResourceType("b"))), {}, "a: after is no tuple"),
         (Capabilities("w", (ResourceType("a", deleted_with=("b")), ResourceType("b"))), {}, "deleted_with is no tuple"),
         (Capabilities("w", (ResourceType("a", after=("w.b",)), ResourceType("b", after=("a",)))), {}, "circle: "),
+        (
+            Capabilities("w", (ResourceType("a", deleted_with=("b",)), ResourceType("b", deleted_with=("a",)))),
+            {},
+            "deleted_with leads to no type that is deleted: a, b",
+        ),
+        (
+            Capabilities("w", (ResourceType("a", deleted_with=("b",)), ResourceType("b", project_setting=True))),
+            {},
+            "deleted_with leads to no type that is deleted: a$",
+        ),
         (Capabilities("w", (ResourceType("a", "x" * 1025),)), {}, "a: description has more than 1024 characters"),
         (Capabilities("w", (ResourceType("a", acts_on="x", delete_all=True),)), {}, "acts_on and delete_all"),
         (Capabilities("w", (ResourceType("a", delete=False, delete_all=True),)), {}, "delete_all without delete"),
@@ -38,6 +48,16 @@ def test_a_provider_offers_what_it_can_do(capabilities, functions, why):
 
 def test_a_provider_may_wait_for_its_own_types_and_for_other_services():
     types = (ResourceType("a", after=("b", "w.c", "compute.server")), ResourceType("b"), ResourceType("c"))
+    Provider(Capabilities("w", types), id, id, id)
+
+
+def test_a_type_may_be_deleted_with_several_that_are_deleted():
+    types = (
+        ResourceType("a", deleted_with=("b", "c")),
+        ResourceType("b", deleted_with=("a", "setting")),  # with a, which is deleted with c
+        ResourceType("c"),
+        ResourceType("setting", deleted_with=("c", "a"), project_setting=True),
+    )
     Provider(Capabilities("w", types), id, id, id)
 
 
