@@ -25,7 +25,7 @@ class Brakes:
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the brake: whether it is on, and the user who changed it last.
+        """Return the brake: whether it is set, and the user who changed it last.
 
         :raises ApiError: 403 forbidden
         """
@@ -35,7 +35,7 @@ class Brakes:
     def set(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Set the brake: no worker begins another lock or delete.
 
-        A brake that is on already keeps its first reason. The answer has the reason if the caller may read the brake.
+        A brake that is set already keeps its first reason. The answer has the reason if the caller may read the brake.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """

@@ -255,12 +255,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("POST", "/v1/brake"): Operation(
         "brakes_set", Brakes, Brakes.set,
         "Set the brake, which stops all deletions",
-        {200: responses.one("The brake is on.", shapes.Brake)},
+        {200: responses.one("The brake is set.", shapes.Brake)},
         body=bodies.BrakeBody,
         rule=policies.BRAKE_SET, refusal=_BRAKE,
     ),
     ("DELETE", "/v1/brake"): Operation(
-        "brakes_lift", Brakes, Brakes.lift, "Lift the brake", {204: Response("The brake is off.")},
+        "brakes_lift", Brakes, Brakes.lift, "Lift the brake", {204: Response("The brake is not set.")},
         rule=policies.BRAKE_LIFT, refusal=_BRAKE,
     ),
     ("GET", "/v1/waivers"): Operation(

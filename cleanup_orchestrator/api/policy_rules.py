@@ -82,7 +82,7 @@ _RULES = [
         "List the services of the catalog and their plugins. The target is the domain of the token.",
         who=policies.ADMIN_OR_DOMAIN_READER,
     ),
-    _rule(policies.BRAKE_GET, "Show whether the brake is on.", who=policies.ADMIN_OR_READER),
+    _rule(policies.BRAKE_GET, "Show whether the brake is set.", who=policies.ADMIN_OR_READER),
     _rule(policies.BRAKE_SET, "Set the brake: stop every deletion of the cloud.", who=policies.ADMIN),
     _rule(policies.BRAKE_LIFT, "Lift the brake: let deletions continue.", who=policies.ADMIN),
     _rule(policies.LIEN_CREATE, "Protect a project from deletion.", who=policies.ADMIN),

@@ -51,9 +51,9 @@ class LiftBrake(common.Cleanup, command.Command):
 
 
 class ShowBrake(common.ShowOne):
-    """Show whether the brake is on."""
+    """Show whether the brake is set."""
 
-    _description = "Show whether the brake is on, and who set or lifted it last, when and why."
+    _description = "Show whether the brake is set, and who set or lifted it last, when and why."
     _epilog = """
     Examples:
 

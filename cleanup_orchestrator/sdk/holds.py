@@ -94,7 +94,7 @@ class Brake(CleanupResource):
 
     resource_key = "brake"
 
-    #: Whether the brake is on.
+    #: Whether the brake is set.
     on: bool = resource.Body("on", type=bool)
     #: The reason with which the brake was set last. Empty: it was never set.
     reason: str = resource.Body("reason", type=str)

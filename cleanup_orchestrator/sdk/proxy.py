@@ -255,7 +255,7 @@ class Proxy(proxy.Proxy):
         yield from self._list(Service, self._call("GET", "/services", params=query))
 
     def get_brake(self) -> Brake:
-        """Return the brake: whether it is on, and its last change."""
+        """Return the brake: whether it is set, and its last change."""
         return self._brake(self._call("GET", "/brake"))
 
     def set_brake(self, reason: str) -> Brake:

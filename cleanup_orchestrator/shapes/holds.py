@@ -85,7 +85,7 @@ class Waiver(
 class Brake(Shape, one="brake"):
     """The brake, which stops all deletions of the cloud."""
 
-    on: bool = field("Whether the brake is on.")
+    on: bool = field("Whether the brake is set.")
     reason: str = field("The reason with which the brake was set last. Empty: it was never set.", optional=True)
     since: str | None = time("When the brake was set or lifted last. ``null``: it was never set.", optional=True)
     user_id: str = field("ID of the user who set or lifted the brake last. Empty: it was never set.", optional=True)
