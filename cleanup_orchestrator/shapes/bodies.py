@@ -34,7 +34,7 @@ class SelectionBody(Input):
 class CreateBody(Input):
     """The request for the deletion of a project."""
 
-    project_id: str = given(forms.ID, "The project: letters, digits and ``-``.", required=True)
+    project_id: str = given(forms.ID, "The project: letters, digits, ``-`` and ``_``.", required=True)
     mode: str = given(
         forms.one_of(Mode, default="report"),
         "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first. "
