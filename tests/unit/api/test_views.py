@@ -1,11 +1,14 @@
 """What a deletion shows of its types: only what this attempt saw, and what force abandoned without a look."""
 
+import types
+
 import pytest
 
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, ProtocolStatus
 from cleanup_orchestrator.core.deletion import Force, Status
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepState
 from tests.unit.world import T0, deletion, sweep_step
 
 FORCE = Force("storage lost", ("a.b",), T0, 2, 3, "u", "alice", "req-1")
@@ -41,3 +44,12 @@ def test_a_reader_of_a_domain_does_not_see_where_a_service_is_asked(everywhere, 
     entry = CatalogEntryStatus("RegionOne", "weather", "weather", AnsweredBy.PROTOCOL, protocol=asked)
     shown = views.service(entry, (), everywhere)
     assert (shown["protocol_url"], shown["protocol_read_at"]) == (url, "2026-01-01T00:00:00Z")
+
+
+def test_a_remedy_names_three_other_projects_at_most():
+    left = Leftover("1", "n", Reason.FOREIGN, remedy="{owner} ends its use")
+    row = types.SimpleNamespace(region="RegionOne", service="network", type="port", leftover=left)
+    users = [{"project_id": id_, "project_name": f"name-{id_}"} for id_ in ("p", "a", "b", "b", "c", "e")]
+    users.insert(1, {"project_id": None, "project_name": "another project"})
+    remedy = views.leftover(row, deletion(), {}, None, users)["remedy"]
+    assert remedy == "project name-a (a), project name-b (b), project name-c (c) ends its use"
