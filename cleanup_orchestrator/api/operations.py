@@ -33,6 +33,29 @@ from cleanup_orchestrator.shapes.base import Input
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may call an operation."""
+
+    name: str  #: of the policy rule; empty: the operation needs no token, and answers the same for each microversion
+    also: tuple[str, ...] = ()  #: further policy rules that the handler checks
+    refusal: str = ""  #: the text of the 403 of the hook ``Checks``; empty: the handler checks the rule
+
+
+#: Anyone may call the operation.
+PUBLIC = Rule("")
+
+
+def everywhere(name: str, refusal: str) -> Rule:
+    """Return a rule about the whole cloud, which is checked before the handler is called."""
+    return Rule(name, refusal=refusal)
+
+
+def by_handler(name: str, *also: str) -> Rule:
+    """Return a rule about what the request concerns, which the handler checks."""
+    return Rule(name, also)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
     """One operation of the API.
 
@@ -48,14 +71,13 @@ class Operation:
     errors: tuple[str, ...] = ()  #: codes besides those of :meth:`codes`
     query: type[Input] = bodies.Nothing
     body: type[Input] | None = None  #: ``None``: no body is read
-    rule: str = ""  #: the policy rule; empty: the operation needs no token, and answers the same for each microversion
-    also: tuple[str, ...] = ()  #: further policy rules that the handler checks
-    refusal: str = ""  #: the text of the 403, if the rule is about the whole cloud; empty: the handler checks the rule
+    _: dataclasses.KW_ONLY
+    rule: Rule  #: without a default: an operation whose rule is forgotten cannot be declared
 
     @property
     def public(self) -> bool:
         """Whether the operation needs no token."""
-        return not self.rule
+        return self.rule == PUBLIC
 
     @property
     def success(self) -> int:
@@ -91,23 +113,26 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "root_versions", Discovery, Discovery.versions,
         "List the versions of the API",
         {200: responses.every("The versions.", responses.Version)},
+        rule=PUBLIC,
     ),
     ("GET", "/v1"): Operation(
         "root_version", Discovery, Discovery.version,
         "Show version 1 of the API",
         {200: responses.one("The version.", responses.Version)},
+        rule=PUBLIC,
     ),
     ("GET", "/v1/openapi.json"): Operation(
         "root_openapi", Discovery, Discovery.openapi,
         "Get the OpenAPI document of the API",
         {200: Response("An OpenAPI 3.1 document.", responses.Form.OTHER)},
+        rule=PUBLIC,
     ),
     ("GET", "/v1/deletions"): Operation(
         "deletions_index", Deletions, Deletions.index,
         "List deletions",
         {200: responses.page("A page of the deletions that the caller may see.", shapes.Deletion)},
         query=queries.DeletionsQuery,
-        rule=policies.LIST,
+        rule=by_handler(policies.LIST),
     ),
     ("POST", "/v1/deletions"): Operation(
         "deletions_create", Deletions, Deletions.create,
@@ -119,14 +144,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "deletion_limit_reached",
         ),
         body=bodies.CreateBody,
-        rule=policies.CREATE,
+        rule=by_handler(policies.CREATE),
     ),
     ("GET", "/v1/deletions/{id}"): Operation(
         "deletion_get", SingleDeletion, SingleDeletion.get,
         "Show a deletion",
         {200: responses.one("The deletion.", shapes.Deletion)},
         ("deletion_not_found",),
-        rule=policies.GET, also=(policies.GRANTS_GET,),
+        rule=by_handler(policies.GET, policies.GRANTS_GET),
     ),
     ("GET", "/v1/deletions/{id}/leftovers"): Operation(
         "deletion_leftovers", SingleDeletion, SingleDeletion.leftovers,
@@ -134,14 +159,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: responses.page("A page of the resources that are left.", shapes.Leftover)},
         ("deletion_not_found",),
         query=queries.LeftoversQuery,
-        rule=policies.GET,
+        rule=by_handler(policies.GET),
     ),
     ("GET", "/v1/leftovers"): Operation(
         "searches_leftovers", Searches, Searches.leftovers,
         "List what the latest deletion of each project left",
         {200: responses.page("A page of the leftovers.", shapes.ProjectLeftover)},
         query=queries.AllLeftoversQuery,
-        rule=policies.LIST,
+        rule=by_handler(policies.LIST),
     ),
     ("GET", "/v1/deletions/{id}/events"): Operation(
         "deletion_events", SingleDeletion, SingleDeletion.events,
@@ -149,14 +174,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: responses.page("A page of the journal, oldest first.", shapes.Event)},
         ("deletion_not_found",),
         query=queries.EventsQuery,
-        rule=policies.GET,
+        rule=by_handler(policies.GET),
     ),
     ("GET", "/v1/events"): Operation(
         "searches_events", Searches, Searches.events,
         "List the journal entries of all deletions that name a resource",
         {200: responses.page("A page of the entries, oldest first.", shapes.ProjectEvent)},
         query=queries.AllEventsQuery,
-        rule=policies.LIST,
+        rule=by_handler(policies.LIST),
     ),
     ("POST", "/v1/deletions/{id}/retry"): Operation(
         "actions_retry", DeletionActions, DeletionActions.retry,
@@ -167,7 +192,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "conflict", "deletion_limit_reached",
         ),
         body=bodies.Nothing,
-        rule=policies.RETRY,
+        rule=by_handler(policies.RETRY),
     ),
     ("POST", "/v1/deletions/{id}/cancel"): Operation(
         "actions_cancel", DeletionActions, DeletionActions.cancel,
@@ -175,7 +200,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: responses.one("The deletion is being cancelled.", shapes.Deletion)},
         ("deletion_not_found", "not_cancellable", "conflict"),
         body=bodies.Nothing,
-        rule=policies.CANCEL, also=(policies.CANCEL_OF_ADMIN,),
+        rule=by_handler(policies.CANCEL, policies.CANCEL_OF_ADMIN),
     ),
     ("POST", "/v1/deletions/{id}/restore"): Operation(
         "actions_restore", DeletionActions, DeletionActions.restore,
@@ -183,7 +208,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: responses.one("The deletion is being cancelled.", shapes.Deletion)},
         ("deletion_not_found", "not_restorable", "conflict"),
         body=bodies.Nothing,
-        rule=policies.RESTORE, also=(policies.CANCEL_OF_ADMIN,),
+        rule=by_handler(policies.RESTORE, policies.CANCEL_OF_ADMIN),
     ),
     ("POST", "/v1/deletions/{id}/approve"): Operation(
         "actions_approve", DeletionActions, DeletionActions.approve,
@@ -191,14 +216,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: responses.one("The deletion continues.", shapes.Deletion)},
         ("self_approval", "delegated_approval", "deletion_not_found", "not_awaiting_approval", "conflict"),
         body=bodies.ApproveBody,
-        rule=policies.APPROVE,
+        rule=by_handler(policies.APPROVE),
     ),
     ("GET", "/v1/plans/{id}"): Operation(
         "plans_get", Plans, Plans.get,
         "Show a plan",
         {200: responses.one("The plan.", shapes.Plan)},
         ("plan_not_found",),
-        rule=policies.PLAN_GET,
+        rule=by_handler(policies.PLAN_GET),
     ),
     ("GET", "/v1/plans/{id}/resources"): Operation(
         "plans_resources", Plans, Plans.resources,
@@ -206,7 +231,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: responses.page("A page of the resources.", shapes.PlannedResource)},
         ("plan_not_found",),
         query=queries.PlanResourcesQuery,
-        rule=policies.PLAN_GET,
+        rule=by_handler(policies.PLAN_GET),
     ),
     ("DELETE", "/v1/projects/{id}/force"): Operation(
         "forcing_force", Forcing, Forcing.force,
@@ -214,61 +239,61 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: responses.one("The force is recorded.", shapes.Deletion, location=True)},
         ("project_protected", "no_deletion_under_way", "not_forcible", "conflict", "force_unavailable"),
         body=bodies.ForceBody,
-        rule=policies.FORCE,
+        rule=by_handler(policies.FORCE),
     ),
     ("GET", "/v1/services"): Operation(
         "services_index", Services, Services.index,
         "List the services of the catalog and what handles them",
         {200: responses.every("All services.", shapes.Service)},
         query=queries.ServicesQuery,
-        rule=policies.SERVICES,
+        rule=by_handler(policies.SERVICES),
     ),
     ("GET", "/v1/liens"): Operation(
         "liens_index", Liens, Liens.index,
         "List liens",
         {200: responses.page("A page of liens.", shapes.Lien)},
         query=queries.LiensQuery,
-        rule=policies.LIEN_LIST, refusal=_LIENS,
+        rule=everywhere(policies.LIEN_LIST, _LIENS),
     ),
     ("POST", "/v1/liens"): Operation(
         "liens_create", Liens, Liens.create,
         "Protect a project by a lien",
         {201: responses.one("The lien is in force.", shapes.Lien, location=True)},
         body=bodies.LienBody,
-        rule=policies.LIEN_CREATE, refusal=_LIENS,
+        rule=everywhere(policies.LIEN_CREATE, _LIENS),
     ),
     ("GET", "/v1/liens/{id}"): Operation(
         "liens_get", Liens, Liens.get,
         "Show a lien",
         {200: responses.one("The lien.", shapes.Lien)},
         ("lien_not_found",),
-        rule=policies.LIEN_GET, refusal=_LIENS,
+        rule=everywhere(policies.LIEN_GET, _LIENS),
     ),
     ("DELETE", "/v1/liens/{id}"): Operation(
         "liens_delete", Liens, Liens.delete, "Remove a lien", _ENDED, ("lien_not_found",),
-        rule=policies.LIEN_DELETE, refusal=_LIENS,
+        rule=everywhere(policies.LIEN_DELETE, _LIENS),
     ),
     ("GET", "/v1/brake"): Operation(
         "brakes_get", Brakes, Brakes.get, "Show the brake", {200: responses.one("The brake.", shapes.Brake)},
-        rule=policies.BRAKE_GET, refusal=_BRAKE,
+        rule=everywhere(policies.BRAKE_GET, _BRAKE),
     ),
     ("POST", "/v1/brake"): Operation(
         "brakes_set", Brakes, Brakes.set,
         "Set the brake, which stops all deletions",
         {200: responses.one("The brake is set.", shapes.Brake)},
         body=bodies.BrakeBody,
-        rule=policies.BRAKE_SET, refusal=_BRAKE,
+        rule=everywhere(policies.BRAKE_SET, _BRAKE),
     ),
     ("DELETE", "/v1/brake"): Operation(
         "brakes_lift", Brakes, Brakes.lift, "Lift the brake", {204: Response("The brake is not set.")},
-        rule=policies.BRAKE_LIFT, refusal=_BRAKE,
+        rule=everywhere(policies.BRAKE_LIFT, _BRAKE),
     ),
     ("GET", "/v1/waivers"): Operation(
         "waivers_index", Waivers, Waivers.index,
         "List waivers",
         {200: responses.page("A page of waivers.", shapes.Waiver)},
         query=queries.WaiversQuery,
-        rule=policies.WAIVER_LIST, refusal=_WAIVERS,
+        rule=everywhere(policies.WAIVER_LIST, _WAIVERS),
     ),
     ("POST", "/v1/waivers"): Operation(
         "waivers_create", Waivers, Waivers.create,
@@ -276,25 +301,25 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {201: responses.one("The waiver is in force.", shapes.Waiver, location=True)},
         ("not_waivable", "not_in_catalog"),
         body=bodies.WaiverBody,
-        rule=policies.WAIVER_CREATE, refusal=_WAIVERS,
+        rule=everywhere(policies.WAIVER_CREATE, _WAIVERS),
     ),
     ("GET", "/v1/waivers/{id}"): Operation(
         "waivers_get", Waivers, Waivers.get,
         "Show a waiver",
         {200: responses.one("The waiver.", shapes.Waiver)},
         ("waiver_not_found",),
-        rule=policies.WAIVER_GET, refusal=_WAIVERS,
+        rule=everywhere(policies.WAIVER_GET, _WAIVERS),
     ),
     ("DELETE", "/v1/waivers/{id}"): Operation(
         "waivers_delete", Waivers, Waivers.delete, "Withdraw a waiver", _ENDED, ("waiver_not_found",),
-        rule=policies.WAIVER_DELETE, refusal=_WAIVERS,
+        rule=everywhere(policies.WAIVER_DELETE, _WAIVERS),
     ),
     ("GET", "/v1/orphan-scans"): Operation(
         "scans_index", OrphanScans, OrphanScans.index,
         "List orphan scans",
         {200: responses.page("A page of orphan scans.", shapes.OrphanScan)},
         query=queries.OrphanScansQuery,
-        rule=policies.ORPHAN_SCAN_LIST, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_LIST, _SCANS),
     ),
     ("POST", "/v1/orphan-scans"): Operation(
         "scans_create", OrphanScans, OrphanScans.create,
@@ -302,21 +327,21 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {202: responses.one("The scan is recorded.", shapes.OrphanScan, location=True)},
         ("orphan_scan_under_way",),
         body=bodies.Nothing,
-        rule=policies.ORPHAN_SCAN_CREATE, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_CREATE, _SCANS),
     ),
     ("GET", "/v1/orphan-scans/{id}"): Operation(
         "scans_get", OrphanScans, OrphanScans.get,
         "Show an orphan scan",
         {200: responses.one("The scan.", shapes.OrphanScan)},
         ("orphan_scan_not_found",),
-        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_GET, _SCANS),
     ),
     ("DELETE", "/v1/orphan-scans/{id}"): Operation(
         "scans_cancel", OrphanScans, OrphanScans.cancel,
         "Cancel an orphan scan",
         {204: Response("The scan is cancelled, or was cancelled before.")},
         ("orphan_scan_not_found", "orphan_scan_ended"),
-        rule=policies.ORPHAN_SCAN_CANCEL, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_CANCEL, _SCANS),
     ),
     ("GET", "/v1/orphan-scans/{id}/orphans"): Operation(
         "scans_orphans", OrphanScans, OrphanScans.orphans,
@@ -324,7 +349,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: responses.page("A page of orphans; as CSV, all orphans.", shapes.Orphan, csv=True)},
         ("orphan_scan_not_found",),
         query=queries.OrphansQuery,
-        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_GET, _SCANS),
     ),
     ("GET", "/v1/orphan-scans/{id}/projects"): Operation(
         "scans_projects", OrphanScans, OrphanScans.projects,
@@ -332,7 +357,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: responses.page("A page of projects.", shapes.OrphanProject)},
         ("orphan_scan_not_found",),
         query=queries.OrphanProjectsQuery,
-        rule=policies.ORPHAN_SCAN_GET, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_GET, _SCANS),
     ),
     ("POST", "/v1/orphan-scans/{id}/adopt"): Operation(
         "scans_adopt", OrphanScans, OrphanScans.adopt,
@@ -343,6 +368,6 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "project_known", "deletion_under_way",
         ),
         body=bodies.AdoptBody,
-        rule=policies.ORPHAN_SCAN_ADOPT, refusal=_SCANS,
+        rule=everywhere(policies.ORPHAN_SCAN_ADOPT, _SCANS),
     ),
 }  # fmt: skip

@@ -17,7 +17,7 @@ _SCOPES = ["system", "domain", "project"]
 
 
 def _rule(name: str, description: str, who: str = policies.ADMIN_OR_DOMAIN_MANAGER) -> policy.DocumentedRuleDefault:
-    checked = [key for key, each in OPERATIONS.items() if name == each.rule or name in each.also]
+    checked = [key for key, each in OPERATIONS.items() if name in (each.rule.name, *each.rule.also)]
     operations = [{"method": method, "path": path} for method, path in checked]
     return policy.DocumentedRuleDefault(name, who, description, operations, scope_types=_SCOPES)
 

@@ -124,8 +124,8 @@ class Checks(hooks.PecanHook):
         query = inputs.check_query(request, operation.query)
         if operation.query.fields:
             given["query"] = query
-        if operation.refusal and not self._enforcer.may(request.context, operation.rule):
-            raise errors.ApiError(403, "forbidden", operation.refusal)
+        if operation.rule.refusal and not self._enforcer.may(request.context, operation.rule.name):
+            raise errors.ApiError(403, "forbidden", operation.rule.refusal)
         if operation.body is not None:
             body = inputs.check_body(request, operation.body)
             if operation.body.fields:

@@ -58,8 +58,8 @@ MUTATIONS = (
     Mutation(
         "Every user may lift the brake",
         f"{API}operations.py",
-        "rule=policies.BRAKE_LIFT, refusal=_BRAKE,",
-        "rule=policies.BRAKE_LIFT,",
+        "rule=everywhere(policies.BRAKE_LIFT, _BRAKE),",
+        "rule=by_handler(policies.BRAKE_LIFT),",
         of("permissions"),
     ),
     Mutation(

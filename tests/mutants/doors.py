@@ -48,7 +48,7 @@ MUTATIONS = (
     Mutation(
         "Only the handler checks the rules about the whole cloud, and it does not",
         "cleanup_orchestrator/api/root.py",
-        "if operation.refusal and not self._enforcer.may(request.context, operation.rule):",
+        "if operation.rule.refusal and not self._enforcer.may(request.context, operation.rule.name):",
         "if False:",
         tests("functional/test_api/test_permissions"),
     ),
