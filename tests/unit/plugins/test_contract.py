@@ -73,6 +73,13 @@ def test_an_old_plugin_loads_and_a_deprecation_is_said(old_plugin, versions, war
     assert all(warning in sentence and registry.MANUAL in sentence for sentence in said)
 
 
+def test_only_the_newest_version_has_no_end(old_plugin):
+    plugin = registry.load().services["function-engine"]
+    for version in SUPPORTED_VERSIONS:
+        said = registry.deprecation(dataclasses.replace(plugin, contract_version=version))
+        assert bool(said) is (version < CONTRACT_VERSION), "who has an old plugin is told which release refuses it"
+
+
 def test_a_plugin_that_does_not_load_is_an_error(old_plugin, tmp_path):
     """Without it, its service would be one that nothing supports."""
     (tmp_path / "old_functions_plugin.py").write_text("import no_such_module_of_a_vendor\n")

@@ -45,3 +45,9 @@ def test_a_quota_is_the_projects_if_it_differs_from_the_default(full, own, found
     own, default = ({limit: value, **({"id": id_} if key else {})} for value, id_ in ((own, "p"), (3, "default")))
     rows = listed(full, *(({key: own}, {key: default}) if key else (own, default)))
     assert [(row["id"], row["project_id"]) for row in rows] == [("p", "p")] * found
+
+
+@pytest.mark.parametrize("full", QUOTAS)
+def test_a_quota_is_no_resource_and_goes_right_before_the_project(full):
+    """As a resource it would be a leftover of each project, and the project would count as not empty."""
+    assert TYPES[full].project_setting and TYPES[full].delete is not None

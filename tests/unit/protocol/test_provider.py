@@ -56,7 +56,8 @@ def test_a_type_may_be_deleted_with_several_that_are_deleted():
         ResourceType("a", deleted_with=("b", "c")),
         ResourceType("b", deleted_with=("a", "setting")),  # with a, which is deleted with c
         ResourceType("c"),
-        ResourceType("setting", deleted_with=("c", "a"), project_setting=True),
+        ResourceType("setting", project_setting=True),
+        ResourceType("other_setting", deleted_with=("setting",), project_setting=True),
     )
     Provider(Capabilities("w", types), id, id, id)
 
