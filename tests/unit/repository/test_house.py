@@ -249,7 +249,6 @@ TESTED_BY = {
     "api.deletion": "functional/test_api/test_deletions.py",
     "api.expiring": "functional/test_hold_texts.py",
     "api.plan_views": "functional/test_api/test_plans.py",
-    "api.policy_rules": "unit/api/test_policies.py",
     "cloud.protocol_options": "unit/protocol/test_discovery.py",
     "cloud.rate_limit_options": "unit/cloud/test_rate_limiter_rules.py",
     "cmd.manage": "functional/test_migrations.py",
