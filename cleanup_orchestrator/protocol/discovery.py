@@ -101,7 +101,7 @@ class Discovery:
         trouble = ""
         due = [place for place in asked if urls[place] and _is_due(rows.get(place), urls[place], now)]
         if due and not self.off:
-            trouble = self._ask([asked[place] for place in due], urls)
+            trouble = self._ask([asked[place] for place in due], urls, rows)
             rows, _now = self._rows()
         refused = {
             (region, name): why
@@ -200,11 +200,12 @@ class Discovery:
         return ProtocolStatus(usable, spoke, types, url, read_at, message or (trouble if usable else ""))
 
     # -- requests
-    def _ask(self, entries: Sequence[Entry], urls: Mapping[Place, str]) -> str:
+    def _ask(self, entries: Sequence[Entry], urls: Mapping[Place, str], rows: Mapping[Place, ProtocolService]) -> str:
         """Ask services for their capabilities, all at once, and save the answers.
 
         A service that does not answer in time is saved as silent.
 
+        :param rows: what is on record of services
         :returns: why none can be asked; empty: they were asked
         :raises Stopped: the step that asks was given up
         """
@@ -217,11 +218,11 @@ class Discovery:
         timeout = float(self._conf[protocol_options.GROUP].timeout)
         answers = {self._start(session, entry, urls[_place(entry)], timeout): _place(entry) for entry in entries}
         done, late = futures.wait(answers, timeout + _SLACK)
-        for answer in done:
-            self._store.save_protocol_service(answer.result())
+        records = {answers[answer]: answer.result() for answer in done}
         for place in map(answers.__getitem__, late):
-            silent = ProtocolService(*place, urls[place], Spoken.SILENT, error="it did not answer in time")
-            self._store.save_protocol_service(silent)
+            records[place] = ProtocolService(*place, urls[place], Spoken.SILENT, error="it did not answer in time")
+        for place, record in records.items():
+            self._store.save_protocol_service(_with_last_word(record, rows.get(place)))
         return ""
 
     def _start(
@@ -272,6 +273,18 @@ def read(session: GuardedSession, entry: Entry, url: str, timeout: float) -> Pro
     document = declared.to_dict()
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     return dataclasses.replace(answer, spoken=Spoken.DOCUMENT, document=document, digest=digest)
+
+
+def _with_last_word(record: ProtocolService, before: ProtocolService | None) -> ProtocolService:
+    """Return a record in which a silent service still says that its document on record is not valid now.
+
+    :param before: what is on record of the service
+    """
+    if before is None or before.document is None or record.spoken is not Spoken.SILENT:
+        return record
+    if before.spoken in (Spoken.ABSENT, Spoken.INVALID):
+        return dataclasses.replace(record, spoken=before.spoken, error=before.error)
+    return record
 
 
 def capabilities(document: Mapping[str, Any], entry: Entry) -> Capabilities:

@@ -348,6 +348,23 @@ def test_a_service_that_answers_again_is_used_again():
     assert [t.name for t in world.discovery.registry("R1", "vendor").services["vendor"].types] == ["gadget"]
 
 
+@pytest.mark.parametrize("contrary", [response(404), response(200, document(Declared("a", deleted_with=("b",))))])
+def test_silence_does_not_make_a_document_valid_again_that_its_service_took_back(contrary):
+    """The document that it has now may name types that the one on record does not."""
+    world = World()
+    for answer, by in (
+        (response(200, document()), AnsweredBy.PROTOCOL),
+        (contrary, AnsweredBy.UNSUPPORTED),
+        (response(500), AnsweredBy.UNSUPPORTED),
+        (response(500), AnsweredBy.UNSUPPORTED),
+        (response(200, document()), AnsweredBy.PROTOCOL),
+        (response(500), AnsweredBy.PROTOCOL),
+    ):
+        world.answers[URL] = answer
+        assert world.covered().answered_by is by
+        world.later()
+
+
 def test_a_later_minor_version_and_unknown_fields_are_accepted():
     world = World()
     world.answers[URL] = response(200, document(version="1.7", colour="blue"))
