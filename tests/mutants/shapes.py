@@ -34,7 +34,7 @@ MUTATIONS = (
         tests("shapes/render"),
     ),
     Mutation(
-        "A body with a field that nobody knows is accepted",
+        "A body with an unknown field is accepted",
         f"{SHAPES}schema.py",
         '        "additionalProperties": False,\n',
         '        "additionalProperties": True,\n',

@@ -138,7 +138,7 @@ def test_the_api_answers_as_the_page_says(site):
 
 
 def test_a_rule_for_domains_allows_no_call_about_the_whole_cloud(tmp_path, keystone):
-    """Such a call has no domain: a policy that names one by mistake gives nobody all domains."""
+    """Such a call has no domain. A rule that names the domain of the token refuses it."""
     calls = {call: each.rule.name for call, each in OPERATIONS.items() if each.rule.refusal}
     policy = tmp_path / "policy.yaml"
     check = "role:manager and domain_id:%(target.project.domain_id)s"

@@ -121,8 +121,8 @@ def test_a_constant_may_be_imported_with_the_name_of_version_1():
         from cleanup_orchestrator.plugins.base import NOTHING
     assert NOTHING == base.NIL_UUID
     assert warned[0].filename == __file__, "the warning is about the code of the plugin"
-    with pytest.raises(AttributeError, match=r"'cleanup_orchestrator.plugins.base' has no attribute 'NOBODY'"):
-        _ = base.NOBODY
+    with pytest.raises(AttributeError, match=r"'cleanup_orchestrator.plugins.base' has no attribute 'MISSING'"):
+        _ = base.MISSING
 
 
 def test_the_names_of_this_version_are_no_reason_for_a_warning(recwarn):
