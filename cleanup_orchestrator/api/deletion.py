@@ -296,7 +296,7 @@ def limit_reached(many: storage.TooManyDeletions) -> ApiError:
 def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:
     named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:NAMED])
     more = f"; and {len(liens) - NAMED} more" if len(liens) > NAMED else ""
-    facts: dict[str, Any] = {"liens": [views.lien(lien, readable) for lien in liens]}
+    facts: dict[str, Any] = {"liens": [views.hold(lien, readable) for lien in liens]}
     if "lien" in readable:
         facts["problem"] = "removable_liens"
         text = f"protected by {named}{more}. Ask the origin of the lien to have it removed: DELETE /v1/liens/{{id}}"

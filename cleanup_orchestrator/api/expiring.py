@@ -116,7 +116,7 @@ class Expiring(abc.ABC, Generic[T]):
     ) -> dict[str, Any]:
         state = self.ended if row.deleted_at else "in_force" if row.in_force(now) else "expired"
         return {
-            **(views.lien(row, readable) if isinstance(row, Lien) else views.waiver(row, readable)),
+            **views.hold(row, readable),
             "state": state,
-            "links": [{"rel": "self", "href": self._href(req, row.id)}],
+            "links": views.self_link(self._href(req, row.id)),
         }

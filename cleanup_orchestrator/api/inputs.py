@@ -186,4 +186,4 @@ def is_uuid(text: str) -> bool:
 
     No other text is used in a query of the database.
     """
-    return re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
+    return re.match(forms.UUID["pattern"], text) is not None

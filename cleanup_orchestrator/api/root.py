@@ -94,7 +94,7 @@ class Request(pecan.Request):
     @property
     def json(self) -> Any:
         """Refuse to parse the body for pecan."""
-        raise ValueError("bodies are read by the handlers")
+        raise ValueError("bodies are read by Checks")
 
     @property
     def params(self) -> Any:

@@ -75,7 +75,7 @@ def deletion(
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
     detail = {
         "children": [_child(c) for c in d.children],
-        "liens": [lien(one, readable) for one in d.liens],
+        "liens": [hold(one, readable) for one in d.liens],
         "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],
         "counts": counts(d, steps),
         "blockers": blockers_of(d, steps),
@@ -129,7 +129,7 @@ def _child(c: Child) -> dict[str, Any]:
 def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
     """Return a waiver on which a deletion relied, with the catalog entries that were skipped because of it."""
     skipped = sorted({(s.region, s.service) for s in steps if s.waived == w.id})
-    shown = {name: value for name, value in waiver(w, readable).items() if name not in _LATER}
+    shown = {name: value for name, value in hold(w, readable).items() if name not in _LATER}
     return {**shown, "not_listed": [{"region": region, "service": service} for region, service in skipped]}
 
 
@@ -149,19 +149,15 @@ def _condition_text(type_: str, status: bool, reason: str, message: str, readabl
     return _WITHOUT_TEXT.get(reason, message)
 
 
-def _open(shape: type[Shape], values: dict[str, Any], may_read: bool) -> dict[str, Any]:
+def _open(shape: type[Shape], values: dict[str, Any], readable: Collection[str]) -> dict[str, Any]:
     """Return a lien or a waiver; only its open fields if the requester may not read its text."""
-    return values if may_read else {name: value for name, value in values.items() if name in shape.open}
+    return values if shape.one in readable else {name: value for name, value in values.items() if name in shape.open}
 
 
-def lien(one: Lien, readable: Collection[str]) -> dict[str, Any]:
-    """Return a lien; without the reason and the user if the requester may not read liens."""
-    return _open(shapes.Lien, render(shapes.Lien, one), "lien" in readable)
-
-
-def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
-    """Return a waiver; without the reason if the requester may not read waivers."""
-    return _open(shapes.Waiver, render(shapes.Waiver, w), "waiver" in readable)
+def hold(one: Lien | Waiver, readable: Collection[str]) -> dict[str, Any]:
+    """Return a lien or a waiver, as the requester may see it."""
+    shape: type[Shape] = shapes.Lien if isinstance(one, Lien) else shapes.Waiver
+    return _open(shape, render(shape, one), readable)
 
 
 def _grant(change: Change) -> dict[str, Any]:
@@ -289,7 +285,7 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
     if family == "condition":
         message = _condition_text(about, bool(data.get("status")), str(data.get("reason", "")), message, readable)
     elif family in _HOLDS and "id" in data:
-        data = _open(_HOLDS[family], data, family in readable)
+        data = _open(_HOLDS[family], data, readable)
     return render(shapes.Event, e, id=row.row, at=row.at, message=message, data=data)
 
 

@@ -296,8 +296,8 @@ MUTATIONS = (
     Mutation(
         "A lien is shown with its reason to everyone",
         f"{API}views.py",
-        'return _open(shapes.Lien, render(shapes.Lien, one), "lien" in readable)',
-        "return render(shapes.Lien, one)",
+        "return _open(shape, render(shape, one), readable)",
+        "return render(shape, one)",
         of("readers"),
     ),
     Mutation(
