@@ -72,7 +72,7 @@ class Deletions(DeletionHandlers):
         our_log.about("-", project.id)
         self._refuse_protected(project)
         selection = selections.read(self._context, body.get("selection", {}))
-        below = () if mode is Mode.EMPTY else self._context.projects.subtree(project.id)
+        below = () if mode is Mode.PURGE else self._context.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
             raise _has_children(tuple(sorted(child for child, _parent in below)))
         if len(below) > (limit := self._context.max_subtree):
@@ -347,12 +347,12 @@ def _check_fields(body: Body, mode: Mode) -> None:
 
     :raises ApiError: 400 invalid_body
     """
-    if mode is Mode.EMPTY and body.get("include_subtree"):
+    if mode is Mode.PURGE and body.get("include_subtree"):
         text = "needs another mode: mode empty covers one project"
-        raise inputs.invalid_field("include_subtree", text, problem="empty_without_subtree")
-    if mode is not Mode.EMPTY and "selection" in body:
+        raise inputs.invalid_field("include_subtree", text, problem="purge_without_subtree")
+    if mode is not Mode.PURGE and "selection" in body:
         text = "needs mode empty: the other modes remove the project"
-        raise inputs.invalid_field("selection", text, problem="selection_without_empty")
+        raise inputs.invalid_field("selection", text, problem="selection_without_purge")
     if "plan_id" not in body:
         if "plan_hash" in body:
             raise inputs.invalid_field("plan_hash", "needs 'plan_id'", problem="hash_without_plan")

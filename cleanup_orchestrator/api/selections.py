@@ -1,4 +1,4 @@
-"""Reads what a request for an emptied project selects."""
+"""Reads what a request for a purged project selects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.selection import Selection
 def read(context: ApiContext, given: Mapping[str, Any]) -> Selection:
     """Return the selection of a request, with the official types of services.
 
-    A name that nothing has is refused: a typo would select nothing, and the project would look as if it were emptied.
+    A name that nothing has is refused: a typo would select nothing, and the project would look as if it were purged.
     The result is sorted and has each name and tag once, so that two requests that select the same are equal.
 
     :param given: the field ``selection`` of the body

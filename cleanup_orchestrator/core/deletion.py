@@ -21,11 +21,11 @@ class Mode(StrEnum):
     CASCADE = "cascade"  #: delete them, prove them gone, then remove the project
     #: Delete those that are selected, prove them gone, and give the project back. It is a mode and no flag of another
     #: one, so that a process of a release that does not know it cannot take the deletion for a cascade.
-    EMPTY = "empty"
+    PURGE = "purge"
 
 
 #: The modes that delete resources.
-DELETING_MODES = frozenset({Mode.CASCADE, Mode.EMPTY})
+DELETING_MODES = frozenset({Mode.CASCADE, Mode.PURGE})
 
 
 class Origin(StrEnum):
@@ -54,7 +54,7 @@ class Profile:
     @property
     def keeps_project(self) -> bool:
         """Whether the deletion gives the project back: it neither disables nor removes it, nor deletes its settings."""
-        return self.mode is Mode.EMPTY
+        return self.mode is Mode.PURGE
 
     @property
     def writes(self) -> bool:
@@ -110,7 +110,7 @@ class Status(StrEnum):
     DELETING = "deleting"  #: resources are being deleted in dependency order
     VERIFYING = "verifying"  #: waiting for cached tokens to run out, then proving the project empty twice
     DELETED = "deleted"  #: the project is gone and was proven empty before
-    EMPTIED = "emptied"  #: mode ``empty``: what was selected was proven gone; the project is usable
+    PURGED = "purged"  #: mode ``purge``: what was selected was proven gone; the project is usable
     LEFTOVERS = "leftovers"  #: the attempt ended with a report of what is left; the project is usable
     PLANNED = "planned"  #: the dry run ended; nothing was written anywhere
     CANCELLING = "cancelling"  #: what the drain changed is being undone
@@ -261,7 +261,7 @@ class Deletion:
     waivers: tuple[Waiver, ...] = ()  #: the waivers that the latest survey relied on, as they were then
     plan_id: str = ""  #: of the dry run whose plan it follows; empty: none, it deletes what it finds
     plan_hash: str = ""  #: of that plan
-    selection: Selection = EVERYTHING  #: in mode ``empty``: what is deleted
+    selection: Selection = EVERYTHING  #: in mode ``purge``: what is deleted
     #: Before the first delete: the earliest time for it. Afterwards: when deletes began.
     point_of_no_return_at: datetime.datetime | None = None
     approvals: tuple[Approval, ...] = ()

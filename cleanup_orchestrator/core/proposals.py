@@ -355,7 +355,7 @@ def _why_not_forced(d: Deletion) -> tuple[str, str]:
     if not d.profile.insists:
         if d.profile.keeps_project and not d.dry_run:
             text = "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
-            return text, "empty_keeps_project"
+            return text, "purge_keeps_project"
         text, problem = "mode report", "report_deletes_nothing"
         if d.dry_run:
             text, problem = "a dry run", "dry_run_deletes_nothing"

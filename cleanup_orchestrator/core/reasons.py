@@ -101,7 +101,7 @@ class StatusReason(StrEnum):
     FORCED = "forced"  #: force was asked for
     UNPLANNED = "unplanned"  #: what is left is not in the plan
     NOT_IN_CATALOG = "not_in_catalog"  #: the selection names a service or a type that the catalog does not have
-    EMPTIED = "emptied"
+    PURGED = "purged"
     DELETED = "deleted"
     DELETED_BY_FORCE = "deleted_by_force"
     CANCELLED = "cancelled"

@@ -1,4 +1,4 @@
-"""Which resources a deletion in mode ``empty`` deletes. Pure."""
+"""Which resources a deletion in mode ``purge`` deletes. Pure."""
 
 from __future__ import annotations
 

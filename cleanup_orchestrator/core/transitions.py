@@ -47,7 +47,7 @@ MOVES: dict[tuple[Status, Status], By] = {
     (S.VERIFYING, S.DELETING): By.ENGINE,  # backwards: verification found something
     (S.VERIFYING, S.LEFTOVERS): By.ENGINE,
     (S.VERIFYING, S.DELETED): By.ENGINE,
-    (S.VERIFYING, S.EMPTIED): By.ENGINE,
+    (S.VERIFYING, S.PURGED): By.ENGINE,
     (S.VERIFYING, S.FAILED): By.ENGINE,
     (S.VERIFYING, S.CANCELLING): By.USER,
     (S.CANCELLING, S.CANCELLED): By.ENGINE,

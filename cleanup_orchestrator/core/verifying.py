@@ -149,7 +149,7 @@ def _give_back(view: Snapshot, plan: ActionPlan) -> Actions:
     if lost := unmatched(d.selection, view.steps):
         text = f"the catalog no longer has {', '.join(lost)}, which the selection names: unknown"
         return plan.end(Status.LEFTOVERS, StatusReason.NOT_IN_CATALOG, text)
-    return plan.end(Status.EMPTIED, StatusReason.EMPTIED, _emptied(view))
+    return plan.end(Status.PURGED, StatusReason.PURGED, _purged(view))
 
 
 def _surveyed_last(view: Snapshot, plan: ActionPlan) -> bool:
@@ -168,8 +168,8 @@ def _surveyed_last(view: Snapshot, plan: ActionPlan) -> bool:
     return True
 
 
-def _emptied(view: Snapshot) -> str:
-    """Return what an emptied project still has, and what the proof rests on."""
+def _purged(view: Snapshot) -> str:
+    """Return what a purged project still has, and what the proof rests on."""
     d = view.deletion
     stays = f"; {view.unselected} resources that are not selected stay" if view.unselected else ""
     unlocked = "" if d.drained_at else "; the project was not locked completely, so that users may have created more"

@@ -22,7 +22,7 @@ TEXTS = {
     "no_deletion_under_way": _(
         "No deletion of this project is under way. Request a cascade first, and force it if it cannot continue."
     ),
-    "empty_keeps_project": _("The project stays, with what cannot be deleted. There is nothing to force."),
+    "purge_keeps_project": _("The project stays, with what cannot be deleted. There is nothing to force."),
     "dry_run_deletes_nothing": _("A dry run deletes nothing. There is nothing to force. Request a cascade."),
     "report_deletes_nothing": _("A report deletes nothing. There is nothing to force. Request a cascade."),
     "force_refused": _("{refusals}. Nothing was changed. To keep these, mark only the other types."),

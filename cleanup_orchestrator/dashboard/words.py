@@ -16,7 +16,7 @@ _STATUSES = {
     "deleting": _("Deleting"),
     "verifying": _("Verifying"),
     "deleted": _("Deleted"),
-    "emptied": _("Emptied"),
+    "purged": _("Purged"),
     "leftovers": _("Leftovers"),
     "planned": _("Planned"),
     "cancelling": _("Cancelling"),
@@ -49,7 +49,7 @@ _CONDITIONS = {
 _MODES = {
     "report": _("Report"),
     "cascade": _("Cascade"),
-    "empty": _("Empty, keep the project"),
+    "purge": _("Purge, keep the project"),
 }
 
 

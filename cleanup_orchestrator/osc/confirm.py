@@ -79,10 +79,10 @@ def of_purge(
     :param plan_id: the dry run that the purge is bound to
     :param selected: the selection of the request; empty: everything, or what the plan has
     """
-    under_way = client.deletions(project_id=project_id, status=lookup.LIVE, mode=str(Mode.EMPTY), dry_run="false")
+    under_way = client.deletions(project_id=project_id, status=lookup.LIVE, mode=str(Mode.PURGE), dry_run="false")
     if next(under_way, None):
         return []
-    name, plan = _label(project, project_id), _plan(client, project_id, plan_id, Mode.EMPTY)
+    name, plan = _label(project, project_id), _plan(client, project_id, plan_id, Mode.PURGE)
     if plan_id:
         what = f"The resources of project {name} that the plan names"
     elif selected:

@@ -309,7 +309,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         openstack project deletion events --follow demo
 
     --follow prints a line for each event ('-f json': an object). The exit code is 0 if the deletion ended as deleted
-    (a purge: as emptied, a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
+    (a purge: as purged, a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
     """
 
     _code = 0

@@ -69,7 +69,7 @@ class RetryDeletion(ActOnDeletions):
       A blocker was cleared: go on now, and wait for the end:
         openstack project deletion retry --wait demo
 
-    With --wait the exit code is 0 only if all deletions ended as deleted (a purge: as emptied, a dry run: as
+    With --wait the exit code is 0 only if all deletions ended as deleted (a purge: as purged, a dry run: as
     planned).
     """
 

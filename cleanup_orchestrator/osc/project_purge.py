@@ -38,7 +38,7 @@ class PurgeProject(request.Requesting):
     A resource must meet each criterion. One whose service does not show its tags or its age is not selected by them,
     and stays. So does what unselected resources may need. At a terminal the command says what will be lost, and asks.
     --yes skips the question. Without a terminal there is none. With --wait the exit code is 0 only if all deletions
-    ended as emptied (with --dry-run: planned), 3 after --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither
+    ended as purged (with --dry-run: planned), 3 after --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither
     Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion cancel' stops it.
     """
 
@@ -76,7 +76,7 @@ class PurgeProject(request.Requesting):
                 lost = confirm.of_purge(self.client, project, project_id, plan, wanted)
                 confirm.ask(lost, "Delete?", "not confirmed, so not deleted")
             return self.client.create_deletion(
-                project_id, str(Mode.EMPTY), parsed_args.dry_run, False, plan, plan_hash, wanted
+                project_id, str(Mode.PURGE), parsed_args.dry_run, False, plan, plan_hash, wanted
             )
 
         return self.request_all(parsed_args.projects, ask, "Cannot purge project", wait.deleted, parsed_args)

@@ -356,7 +356,7 @@ class Waiter:
         lines = [f"{name}: {one_line(status)} after {duration(self._elapsed())}; {numbers}"]
         planned = status == Status.PLANNED and deletion.get("mode") in DELETING_MODES
         table = []
-        if status in (Status.LEFTOVERS, Status.PLANNED, Status.EMPTIED):
+        if status in (Status.LEFTOVERS, Status.PLANNED, Status.PURGED):
             table = left_table(deletion, planned)
         if message:
             # The table has the details of a long message.
@@ -366,7 +366,7 @@ class Waiter:
             lines.append(f"    INCOMPLETE: {one_line(incomplete.get('message') or '')}")
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
-        if status in (Status.LEFTOVERS, Status.PLANNED) or (status == Status.EMPTIED and table):
+        if status in (Status.LEFTOVERS, Status.PLANNED) or (status == Status.PURGED and table):
             lines.append(f"    List all resources with: {common.LEFTOVERS.format(**known)}")
             if planned:
                 lines.append(f"    See the plan with: {common.PLAN.format(**known)}")

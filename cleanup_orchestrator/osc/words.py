@@ -23,15 +23,15 @@ TEXTS = {
     f"'{_COMMAND} lien delete'",
     "no_deletion_under_way": "no deletion of this project is under way: request one first "
     f"('{_DELETE} --cascade'), and force it if it cannot continue",
-    "empty_keeps_project": "a purge keeps the project with what cannot be deleted, so there is nothing to force",
+    "purge_keeps_project": "a purge keeps the project with what cannot be deleted, so there is nothing to force",
     "dry_run_deletes_nothing": "a dry run deletes nothing, so there is nothing to force: cancel the deletion or wait "
     "for its end, and request one with --cascade",
     "report_deletes_nothing": "a deletion without --cascade deletes nothing, so there is nothing to force: cancel the "
     "deletion or wait for its end, and request one with --cascade",
     "force_refused": "{refusals}. Nothing was changed. To keep these, name only the others with --type",
     "types_with_although_used": "--type cannot be given with --although-used, which abandons nothing",
-    "empty_without_subtree": f"--include-subtree cannot be used with '{_PURGE}', which covers one project",
-    "selection_without_empty": f"only '{_PURGE}' can select resources: other deletions remove the project",
+    "purge_without_subtree": f"--include-subtree cannot be used with '{_PURGE}', which covers one project",
+    "selection_without_purge": f"only '{_PURGE}' can select resources: other deletions remove the project",
     "plan_without_deletes": f"--plan needs '{_PURGE}' or --cascade, without --dry-run",
     "hash_without_plan": "--plan-hash needs --plan",
     "plan_of_one_project": "--plan cannot be combined with --include-subtree: a plan covers one project",

@@ -205,7 +205,7 @@ class ResourceType:
     #: such a leftover cannot be deleted, the other resources of this type are. Without a rule, none is.
     needed_by: tuple[tuple[str, NeededBy], ...] = ()
     #: Types that reach others through these resources, although the service does not refuse the delete: each with the
-    #: rule that names the resources which its leftovers use. Only in a deletion that keeps its project (mode ``empty``)
+    #: rule that names the resources which its leftovers use. Only in a deletion that keeps its project (mode ``purge``)
     #: they count as in ``after`` and ``needed_by``. Any other deletion deletes these resources at once.
     serves: tuple[tuple[str, NeededBy], ...] = ()
     #: It returns which resources of this type a listed one needs, and makes no call. The listed one is deleted before

@@ -271,7 +271,7 @@ class Deletion(CleanupResource):
     plan_id: str = resource.Body("plan_id", type=str)
     #: Hash of that plan. Empty: no plan.
     plan_hash: str = resource.Body("plan_hash", type=str)
-    #: What is deleted in mode ``empty``. Empty arrays and ``null`` are no criteria: without one, everything is.
+    #: What is deleted in mode ``purge``. Empty arrays and ``null`` are no criteria: without one, everything is.
     selection: Selection = resource.Body("selection", type=Selection)
     #: Before the first delete of this attempt: nothing is deleted earlier. Then: when deletes began. ``null``: no
     #: recovery window is open, and deletes have not begun.

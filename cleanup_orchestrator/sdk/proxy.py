@@ -91,12 +91,12 @@ class Proxy(proxy.Proxy):
 
         :param project_id: id of the project, or the project
         :param mode: ``report``: list what the project owns, or delete the project if it owns nothing; ``cascade``:
-            delete the project and everything in it; ``empty``: delete what is selected, and keep the project
+            delete the project and everything in it; ``purge``: delete what is selected, and keep the project
         :param dry_run: only list what the same request would find; nothing is deleted or locked
         :param include_subtree: also delete the projects below, each by a deletion of its own, before this one
         :param plan_id: id of a dry run: delete only what it found
         :param plan_hash: the expected hash of the plan; ``None``: any
-        :param selection: in mode ``empty``: what to delete, such as ``{"services": ["compute"], "tags": ["old"]}``. The
+        :param selection: in mode ``purge``: what to delete, such as ``{"services": ["compute"], "tags": ["old"]}``. The
             fields are those of :class:`~cleanup_orchestrator.sdk.deletions.Selection`. ``None``: everything, or what
             the plan has
         """
@@ -155,7 +155,7 @@ class Proxy(proxy.Proxy):
         If the API does not answer for some time, the wait goes on: the deletion does as well.
 
         :param status: the status, or one of the statuses, to wait for; ``None``: that of a success, which is
-            ``deleted``, ``emptied`` in mode ``empty``, or ``planned`` for a dry run
+            ``deleted``, ``purged`` in mode ``purge``, or ``planned`` for a dry run
         :param interval: seconds between two requests
         :param wait: seconds to wait at most; ``None``: no limit. The deletion continues after them.
         :param callback: called with the deletion after each request. If it raises an exception, the wait ends.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-DELETED, EMPTIED, PLANNED = STATUSES = ("deleted", "emptied", "planned")
+DELETED, PURGED, PLANNED = STATUSES = ("deleted", "purged", "planned")
 
 
 def status(deletion: Mapping[str, Any]) -> str:
     """Return the status in which a deletion ends as requested."""
     if deletion.get("dry_run"):
         return PLANNED
-    return EMPTIED if deletion.get("mode") == "empty" else DELETED
+    return PURGED if deletion.get("mode") == "purge" else DELETED

@@ -38,13 +38,13 @@ class CreateBody(Input):
     mode: str = given(
         forms.one_of(Mode, default="report"),
         "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first. "
-        "``empty``: delete those that ``selection`` selects, and keep the project.",
+        "``purge``: delete those that ``selection`` selects, and keep the project.",
     )
     dry_run: bool = given(forms.FLAG, "Only list, and write nothing to any service.")
     include_subtree: bool = given(
         forms.FLAG,
         "Every project below this one gets a deletion in the same mode, and is deleted first. Without it, a request "
-        "for a project with projects below is refused. Not in mode ``empty``, which leaves them as they are.",
+        "for a project with projects below is refused. Not in mode ``purge``, which leaves them as they are.",
     )
     plan_id: str = given(
         forms.UUID,
@@ -57,7 +57,7 @@ class CreateBody(Input):
     )
     selection: SelectionBody = given(
         {},
-        "What is deleted, only with ``mode`` ``empty`` and without ``plan_id``. Absent, or without a criterion: "
+        "What is deleted, only with ``mode`` ``purge`` and without ``plan_id``. Absent, or without a criterion: "
         "everything. A resource must meet each criterion: its type must be in ``types``, or its service in "
         "``services``.",
     )

@@ -240,7 +240,7 @@ class Deletion(
     plan_id: str = field("ID of the plan that the deletion is bound to. Empty: none, it deletes what it finds.")
     plan_hash: str = field("Hash of that plan. Empty: no plan.", quiet=True)
     selection: Selection = field(
-        "What is deleted in mode ``empty``. Empty arrays and ``null`` are no criteria: without one, everything is.",
+        "What is deleted in mode ``purge``. Empty arrays and ``null`` are no criteria: without one, everything is.",
     )
     point_of_no_return_at: str | None = time(
         "Before the first delete of this attempt: nothing is deleted earlier. Then: when deletes began. ``null``: no "

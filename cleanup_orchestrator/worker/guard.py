@@ -50,7 +50,7 @@ def never_writes(deletion: Deletion, step: Step) -> str:
         return "a dry run must not write"
     if deletion.origin is Origin.NOTICED:
         return "another client deleted the project, and its resources are only listed"
-    if deletion.mode is Mode.EMPTY and (step.project_setting or step.kind in (StepKind.CLOSE, StepKind.REMOVE)):
+    if deletion.mode is Mode.PURGE and (step.project_setting or step.kind in (StepKind.CLOSE, StepKind.REMOVE)):
         return "the project is kept"
     resources = step.kind in (StepKind.HALT, StepKind.SWEEP) and not step.project_setting
     return "a report deletes no resource" if deletion.mode is Mode.REPORT and resources else ""

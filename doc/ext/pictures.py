@@ -35,7 +35,7 @@ from cleanup_orchestrator.core.transitions import By
 _SIDES: dict[Status, tuple[int, float]] = {
     Status.PLANNED: (-1, 2.0),
     Status.LEFTOVERS: (-1, 4.5),
-    Status.EMPTIED: (-1, 6.0),
+    Status.PURGED: (-1, 6.0),
     Status.FAILED: (1, 2.5),
     Status.CANCELLING: (1, 4.5),
     Status.CANCELLED: (1, 6.0),

@@ -23,7 +23,7 @@ from tests.cloud.orchestrator import Orchestrator
 ENDS = {
     Mode.REPORT: (Status.DELETED, "Keystone no longer knows the project"),
     Mode.CASCADE: (Status.DELETED, "Keystone no longer knows the project"),
-    Mode.EMPTY: (Status.EMPTIED, "what was selected is gone, and the project is given back"),
+    Mode.PURGE: (Status.PURGED, "what was selected is gone, and the project is given back"),
 }
 
 

@@ -37,8 +37,8 @@ def purged(cloud, folder: pathlib.Path, project: Filled, selection: Selection) -
     """Empty a project, and return why what is left stays, by ID."""
     made = Orchestrator(cloud, folder)
     try:
-        deletion_id = made.request(project.project_id, Mode.EMPTY, selection=selection)
-        made.wait(deletion_id, Status.EMPTIED, Status.LEFTOVERS)
+        deletion_id = made.request(project.project_id, Mode.PURGE, selection=selection)
+        made.wait(deletion_id, Status.PURGED, Status.LEFTOVERS)
         return {row.leftover.id: row.leftover.message for row in made.store.leftovers(deletion_id, 1000)}
     finally:
         made.running.close()

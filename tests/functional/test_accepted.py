@@ -157,7 +157,7 @@ class Ownerless(Images):
             yield {**image, "owner": None if image["id"] in self.asked else image["owner"]}
 
 
-@pytest.mark.parametrize(("mode", "fails"), [(Mode.CASCADE, True), (Mode.EMPTY, False), (Mode.EMPTY, True)])
+@pytest.mark.parametrize(("mode", "fails"), [(Mode.CASCADE, True), (Mode.PURGE, False), (Mode.PURGE, True)])
 def test_what_lost_its_owner_in_its_delete_is_left(emulated, tmp_path, mode, fails):
     """Neither a list that failed after the delete nor an inventory forgets that it was the project's."""
     images = Ownerless(fails)
@@ -172,13 +172,13 @@ def test_what_lost_its_owner_in_its_delete_is_left(emulated, tmp_path, mode, fai
         deletion_id = orchestrator.request(emulated.projects[PROJECT], mode)
 
         def ended():
-            return orchestrator.store.get(deletion_id).status in (Status.LEFTOVERS, Status.EMPTIED, Status.DELETED)
+            return orchestrator.store.get(deletion_id).status in (Status.LEFTOVERS, Status.PURGED, Status.DELETED)
 
         def left():
             found = rows(orchestrator, deletion_id)
             return len(found) == 2 and all(one.reason is Reason.OWNER_UNKNOWN for one in found)
 
         wait("they are left", lambda: left() or ended(), 120)
-        if mode is Mode.EMPTY:
+        if mode is Mode.PURGE:
             wait("the attempt ends", ended, 120)
         assert left()

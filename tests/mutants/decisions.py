@@ -14,41 +14,41 @@ TRANSITIONS = "cleanup_orchestrator/core/transitions.py"
 ORDERING = "cleanup_orchestrator/core/dependencies.py"
 
 MUTATIONS = (
-    # ------------------------------------------------------------------------------------- projects that are emptied
+    # ------------------------------------------------------------------------------------- projects that are purged
     Mutation(
-        "An emptied project waits for ever for a type that may raise a lien",
+        "A purged project waits for ever for a type that may raise a lien",
         ROUNDS,
         "self.may_raise_lien(step) and not self.view.deletion.profile.keeps_project",
         "self.may_raise_lien(step)",
-        tests("core/rounds core/empty"),
+        tests("core/rounds core/purge"),
     ),
     Mutation(
-        "An emptied project goes on to its deletes without the list of a type that may raise a lien",
+        "A purged project goes on to its deletes without the list of a type that may raise a lien",
         DECIDE,
         "not d.dry_run and (round_.lien_unknown or view.giving_back)",
         "not d.dry_run and view.giving_back",
-        tests("core/decide core/empty"),
+        tests("core/decide core/purge"),
     ),
     Mutation(
-        "An emptied project that is gone in the recovery window cannot end",
+        "A purged project that is gone in the recovery window cannot end",
         TRANSITIONS,
         "    (S.RECOVERABLE, S.FAILED): By.ENGINE,  # empty: another client deleted the project that is kept\n",
         "",
-        tests("core/transitions core/empty"),
+        tests("core/transitions core/purge"),
     ),
     Mutation(
         "A project is listed again while it is given back",
         VERIFYING,
         "Progress(over=True) if view.giving_back else drive(round_, plan)",
         "drive(round_, plan)",
-        tests("core/verifying core/empty"),
+        tests("core/verifying core/purge"),
     ),
     Mutation(
         "Unplanned resources of a project that stays lose what they need",
         ORDERING,
         "(not kept and only_unplanned(step, round_))",
         "only_unplanned(step, round_)",
-        tests("core/empty"),
+        tests("core/purge"),
     ),
     # -------------------------------------------------------------------------------------------------------- dry runs
     Mutation(

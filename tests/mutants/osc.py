@@ -237,7 +237,7 @@ MUTATIONS = (
         of("wait"),
     ),
     Mutation(
-        "A wait counts a cascade that was emptied as deleted",
+        "A wait counts a cascade that was purged as deleted",
         f"{OSC}wait.py",
         'return deletion.get("status") == success.status(deletion)',
         'return deletion.get("status") in success.STATUSES',

@@ -1,4 +1,4 @@
-"""Defects in mode ``empty``: what is selected, what stays, and how the project is given back."""
+"""Defects in mode ``purge``: what is selected, what stays, and how the project is given back."""
 
 from tests.mutants.mutation import Mutation, tests
 
@@ -22,70 +22,70 @@ MUTATIONS = (
         GUARD,
         "return _if(inputs.deletion.profile.keeps_project and (last or settings), ",
         "return _if(inputs.deletion.profile.keeps_project and settings, ",
-        tests("core/guard core/empty"),
+        tests("core/guard core/purge"),
     ),
     Mutation(
         "The settings of a project that is kept may be deleted",
         GUARD,
         "return _if(inputs.deletion.profile.keeps_project and (last or settings), ",
         "return _if(inputs.deletion.profile.keeps_project and last, ",
-        tests("core/guard core/empty"),
+        tests("core/guard core/purge"),
     ),
     Mutation(
         "Types are listed after a project was given back",
         VERIFYING,
         "progress = Progress(over=True) if view.giving_back else drive(round_, plan)",
         "progress = drive(round_, plan)",
-        tests("core/verifying core/empty"),
+        tests("core/verifying core/purge"),
     ),
     Mutation(
-        "A project is emptied although a selected type is no longer listed",
+        "A project is purged although a selected type is no longer listed",
         VERIFYING,
         "if lost := unmatched(d.selection, view.steps):",
         "if lost := ():",
-        tests("core/verifying core/empty"),
+        tests("core/verifying core/purge"),
     ),
     Mutation(
-        "A project is emptied although its lock was not looked at after the last inventory",
+        "A project is purged although its lock was not looked at after the last inventory",
         VERIFYING,
         "if d.drained_at and not view.giving_back and not _surveyed_last(view, plan):",
         "if False:",
-        tests("core/verifying core/empty"),
+        tests("core/verifying core/purge"),
     ),
     Mutation(
         "What a type that is not selected may need is deleted",
         DEPENDENCIES,
         "    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))",
         "    return confirmed_gone(step, round_) or only_staying(step, round_)",
-        tests("core/empty"),
+        tests("core/purge"),
     ),
     Mutation(
         "What unplanned resources may need is deleted in a project that is kept",
         DEPENDENCIES,
         "    return confirmed_gone(step, round_) or (not kept and only_unplanned(step, round_))",
         "    return confirmed_gone(step, round_) or only_unplanned(step, round_)",
-        tests("core/empty"),
+        tests("core/purge"),
     ),
     Mutation(
         "A type with selected and other leftovers counts as one without selected ones",
         ROUNDS,
         "return step.outcome is Outcome.LEFTOVERS and 0 < step.unselected == step.remaining",
         "return step.outcome is Outcome.LEFTOVERS and 0 < step.unselected",
-        tests("core/rounds core/empty"),
+        tests("core/rounds core/purge"),
     ),
     Mutation(
         "A project is locked for the recovery window although nothing is selected",
         DECIDE,
         "if not d.profile.keeps_project or not round_.found_nothing:",
         "if True:",
-        tests("core/decide core/empty"),
+        tests("core/decide core/purge"),
     ),
     Mutation(
         "A selection of services has the types of all services",
         SELECTION,
         "if not self.by_type or service in self.services:",
         "if not self.types or service in self.services:",
-        tests("core/selection worker/selecting core/empty"),
+        tests("core/selection worker/selecting core/purge"),
     ),
     Mutation(
         "What serves the resources that stay is deleted",

@@ -36,7 +36,7 @@ from cleanup_orchestrator.worker.steps.survey import Survey
 from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import deleting, exclusions, listing, stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from tests.simulation import emptying_breakages, lock_breakages
+from tests.simulation import lock_breakages, purge_breakages
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
 from tests.simulation.setting import Patch
@@ -510,6 +510,6 @@ BREAKAGES: dict[str, Breakage] = {
     "the conditions blocked and stalled name no resource": Breakage(
         _stalled_without_a_resource, "does not come to its end", _stuck
     ),
-    **emptying_breakages.BREAKAGES,
+    **purge_breakages.BREAKAGES,
     **lock_breakages.BREAKAGES,
 }

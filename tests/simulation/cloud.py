@@ -219,8 +219,8 @@ class Cloud:
         return thing
 
     def selects(self, thing: Thing) -> bool:
-        """Whether a resource is selected now; in every mode but ``empty``, each is."""
-        by_tag = self.plan.tagged and self.plan.mode is Mode.EMPTY
+        """Whether a resource is selected now; in every mode but ``purge``, each is."""
+        by_tag = self.plan.tagged and self.plan.mode is Mode.PURGE
         return self.plan.selects(thing.type) and (thing.tagged or not by_tag)
 
     def mine(self, region: str, name: str, owner: str) -> list[Thing]:

@@ -109,7 +109,7 @@ class Ending:
                 return False
             if self._quiet():
                 break
-            if self._plan.mode is Mode.EMPTY and self._stuck():
+            if self._plan.mode is Mode.PURGE and self._stuck():
                 self._simulation.fail("a deletion that keeps its project waits for an admin")
             self._help()
         if not self._until(self._quiet):
@@ -234,7 +234,7 @@ class Ending:
             return False
         for deletion_id in latest:
             status = self._promises.status[deletion_id]
-            end = Status.EMPTIED if self._plan.mode is Mode.EMPTY else Status.DELETED
+            end = Status.PURGED if self._plan.mode is Mode.PURGE else Status.DELETED
             if not self._plan.dry_run and status is not end:
                 self._simulation.fail(f"retried with nothing left and nothing in the way, it is {status}")
         return True
@@ -270,15 +270,15 @@ class Ending:
         allowed = {Status.CANCELLED}
         if self._plan.dry_run:
             allowed |= {Status.PLANNED}
-        elif self._plan.mode is Mode.EMPTY:
-            allowed |= {Status.EMPTIED, *({Status.LEFTOVERS} if self._may_keep_something() else ())}
+        elif self._plan.mode is Mode.PURGE:
+            allowed |= {Status.PURGED, *({Status.LEFTOVERS} if self._may_keep_something() else ())}
         elif self._plan.mode is Mode.CASCADE:
             allowed |= {Status.DELETED}
             if self._plan.bound or any(p.gone_by_others for p in self._cloud.keystone.projects.values()):
                 allowed |= {Status.LEFTOVERS}
         else:
             allowed |= {Status.DELETED, Status.LEFTOVERS, Status.FAILED}
-        if self._plan.mode is Mode.EMPTY and self._cloud.keystone.projects[PROJECT].gone_by_others:
+        if self._plan.mode is Mode.PURGE and self._cloud.keystone.projects[PROJECT].gone_by_others:
             allowed |= {Status.FAILED}
         if "child" in {deed.what for deed in self._plan.deeds}:  # one below that came after the lock, or the dry run
             allowed |= {Status.FAILED}

@@ -123,7 +123,7 @@ FOUND: dict[str, Plan] = {
         5003517, keystones=3, own_caches=True, deeds=(Deed(22, "vanish", 0.8222962351539406),)
     ),
     # The same: a domain manager lets a user in while the project is being locked, after the last role was taken, and
-    # shuts him out before (the first two plans) or after the token cache is emptied.
+    # shuts him out before (the first two plans) or after the token cache is purged.
     "a_user_is_let_in_and_shut_out_right_before_the_token_cache_is_emptied": Plan(
         1, deeds=(Deed(49, "open", 0.1), Deed(52, "shut"))
     ),

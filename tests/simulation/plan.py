@@ -137,7 +137,7 @@ OWN_CACHES = 0.05
 _MENDED = 400
 
 #: How many of the seeds empty a project and keep it.
-EMPTYING = 0.12
+PURGING = 0.12
 
 #: The type of each service that may have plugin liens.
 LIEN_TYPES = {
@@ -202,7 +202,7 @@ class Plan:
     tree: tuple[int, ...] = ()  #: of each project below: the number of the one above it, 0 for the top
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
-    selected: tuple[str, ...] = ()  #: in mode ``empty``: services and ``service.type`` names; empty: all types
+    selected: tuple[str, ...] = ()  #: in mode ``purge``: services and ``service.type`` names; empty: all types
     tagged: bool = False  #: only what has the tag is selected, about half of the resources
     janitor: bool = False  #: the janitor is configured, and secrets are shown to no token of an admin
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
@@ -219,7 +219,7 @@ class Plan:
 
     def selects(self, name: str) -> bool:
         """Return whether a type (``service.type``), or a service of which no type is known, is selected."""
-        everything = self.mode is not Mode.EMPTY or not self.selected
+        everything = self.mode is not Mode.PURGE or not self.selected
         return everything or name in self.selected or name.split(".")[0] in self.selected
 
 
@@ -267,8 +267,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     """Return a plan; in some seeds it has a feature that concerns more than the project and its resources."""
     r = random.Random(f"more {wanted.seed}")
     kind = r.choices(["", "tree", "liens", "servers", "orphans"], [60, 14, 9, 9, 8])[0]
-    if random.Random(f"emptying {wanted.seed}").random() < EMPTYING:
-        kind = "emptying"
+    if random.Random(f"purge {wanted.seed}").random() < PURGING:
+        kind = "purge"
     elif random.Random(f"flooding {wanted.seed}").random() < FLOODING:
         return flooded(wanted)
     more: dict[str, Any] = {}
@@ -296,8 +296,8 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
         more = {"orphans": True, "obstacle": "", "bound": False}
         deeds = [Deed(_at(r, horizon), r.choice(["scan", "adopt", "create"]), r.random()) for _ in range(2)]
         deeds += [Deed(_at(r, 2 * horizon), "revive")] if r.random() < 0.2 else []
-    elif kind == "emptying":
-        more, deeds = _emptying(r, wanted, horizon)
+    elif kind == "purge":
+        more, deeds = _purge(r, wanted, horizon)
     found = sorted((*wanted.deeds, *deeds, *_managed(wanted.seed, horizon)), key=lambda deed: deed.at)
     more["listening"] = random.Random(f"listening {wanted.seed}").random() < 0.3
     more["keystones"] = random.Random(f"keystones {wanted.seed}").choice([1, 2, 3])
@@ -318,10 +318,10 @@ def flooded(wanted: Plan) -> Plan:
     return dataclasses.replace(wanted, **{**alone, **world}, flood=6, places=r.choice([1, 2]), deeds=deeds)
 
 
-def _emptying(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, Any], list[Deed]]:
-    """Return what differs in a plan of mode ``empty``, and its further deeds."""
+def _purge(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, Any], list[Deed]]:
+    """Return what differs in a plan of mode ``purge``, and its further deeds."""
     obstacle = r.choice(OBSTACLES) if r.random() < 0.2 else ""
-    more: dict[str, Any] = {"mode": Mode.EMPTY, "obstacle": obstacle, "ending": r.choice(["", "retry"])}
+    more: dict[str, Any] = {"mode": Mode.PURGE, "obstacle": obstacle, "ending": r.choice(["", "retry"])}
     more["fill"] = wanted.fill or r.choice([0, 1, 2])
     names = [*wanted.services, *(f"{s}.{t}" for s in wanted.services for t in SELECTABLE[s])]
     names += ["dns"] if obstacle == "uncovered" else []

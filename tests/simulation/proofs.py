@@ -27,7 +27,7 @@ SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.own
 #: When the latest drain of a deletion ended, if it was partial.
 _IN_PART = "SELECT finished_at FROM steps WHERE kind = 'drain' AND state = 'done' AND reason <> '' AND owner_id = ?"
 #: Resting and final statuses: no change of the drain may remain.
-RELEASED = frozenset({Status.CANCELLED, Status.EMPTIED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
+RELEASED = frozenset({Status.CANCELLED, Status.PURGED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
 
 class Proofs:

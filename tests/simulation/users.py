@@ -60,7 +60,7 @@ PLAN = "plan"
 
 def selection(plan: Plan) -> Selection:
     """Return what the deletion of a plan selects."""
-    if plan.mode is not Mode.EMPTY:
+    if plan.mode is not Mode.PURGE:
         return EVERYTHING
     kinds = [tuple(n for n in plan.selected if ("." in n) is dotted) for dotted in (False, True)]
     return Selection(services=kinds[0], types=kinds[1], tags=(TAG,) if plan.tagged else ())

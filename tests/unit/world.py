@@ -21,7 +21,7 @@ UNKNOWN = StepResult(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
 
 
 #: The status of a deletion that did what was requested, by its mode.
-DONE = {Mode.REPORT: Status.DELETED, Mode.CASCADE: Status.DELETED, Mode.EMPTY: Status.EMPTIED}
+DONE = {Mode.REPORT: Status.DELETED, Mode.CASCADE: Status.DELETED, Mode.PURGE: Status.PURGED}
 #: The modes that remove the project.
 REMOVING = (Mode.REPORT, Mode.CASCADE)
 

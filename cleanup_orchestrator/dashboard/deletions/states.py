@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cleanup_orchestrator import sdk
 
 _CASCADE = ("accepted", "draining", "inventory", "recoverable", "deleting", "verifying", "deleted")
-_EMPTY = (*_CASCADE[:-1], "emptied")
+_PURGE = (*_CASCADE[:-1], "purged")
 _REPORT = ("accepted", "inventory", "draining", "verifying", "deleted")
 _DRY_RUN = ("accepted", "inventory", "planned")
 #: Without a project there is no lock.
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 def _usual(deletion: sdk.Deletion) -> tuple[str, ...]:
     if deletion.dry_run:
         return _DRY_RUN
-    usual = {"report": _REPORT, "empty": _EMPTY}.get(deletion.mode, _CASCADE)
+    usual = {"report": _REPORT, "purge": _PURGE}.get(deletion.mode, _CASCADE)
     if deletion.origin in _WITHOUT_PROJECT:
         return tuple(status for status in usual if status != "draining")
     return usual
@@ -90,6 +90,6 @@ def lists_only(deletion: sdk.Deletion) -> bool:
 
 def plan_of(deletion: sdk.Deletion) -> str:
     """Return the ID of the plan that a deletion made or is bound to; empty: none."""
-    if deletion.dry_run and deletion.status == "planned" and deletion.mode in ("cascade", "empty"):
+    if deletion.dry_run and deletion.status == "planned" and deletion.mode in ("cascade", "purge"):
         return deletion.id
     return deletion.plan_id or ""

@@ -39,7 +39,7 @@ def refused(site, project_id, token=ks.MANAGER, **fields):
     return answer
 
 
-@pytest.mark.parametrize("fields", [{"dry_run": True}, {}, {"mode": "cascade"}, {"mode": "empty"}])
+@pytest.mark.parametrize("fields", [{"dry_run": True}, {}, {"mode": "cascade"}, {"mode": "purge"}])
 def test_a_user_may_have_so_many_deletions_under_way(limited, fields):
     site = limited(live_per_requester=2)
     first = site.ask("e0", ks.MANAGER, **fields)

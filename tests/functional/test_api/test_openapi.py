@@ -46,7 +46,7 @@ def test_it_has_the_schemas_that_the_api_checks(site):
     [status] = [each for each in paths["/v1/deletions"]["get"]["parameters"] if each.get("name") == "status"]
     assert (status["schema"]["type"], status["schema"]["maxItems"], status["explode"]) == ("array", 20, True)
     [mode] = [each for each in paths["/v1/deletions"]["get"]["parameters"] if each.get("name") == "mode"]
-    assert mode["schema"] == {"enum": ["report", "cascade", "empty"]}
+    assert mode["schema"] == {"enum": ["report", "cascade", "purge"]}
     create = paths["/v1/deletions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert create["required"] == ["project_id"]
     needed = {

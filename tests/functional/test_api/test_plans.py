@@ -104,13 +104,13 @@ def test_the_hash_of_a_plan_does_not_depend_on_sizes(any_site):
 
 def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_site):
     wanted = {"types": ["network.port"], "tags": ["old"]}
-    plan_id = planned(any_site, mode="empty", selection=wanted)
+    plan_id = planned(any_site, mode="purge", selection=wanted)
     plan = any_site.get(f"/v1/plans/{plan_id}").json["plan"]
     selection = {"services": [], "types": ["network.port"], "tags": ["old"], "created_before": None}
-    assert (plan["mode"], plan["selection"]) == ("empty", selection)
-    made = any_site.ask(mode="empty", plan_id=plan_id, plan_hash=plan["hash"])
-    assert (made["mode"], made["plan_id"], made["selection"]) == ("empty", plan_id, selection)
-    assert any_site.ask(mode="empty", plan_id=plan_id)["id"] == made["id"]
+    assert (plan["mode"], plan["selection"]) == ("purge", selection)
+    made = any_site.ask(mode="purge", plan_id=plan_id, plan_hash=plan["hash"])
+    assert (made["mode"], made["plan_id"], made["selection"]) == ("purge", plan_id, selection)
+    assert any_site.ask(mode="purge", plan_id=plan_id)["id"] == made["id"]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_s
     ids=["in another order", "twice"],
 )
 def test_two_requests_that_select_the_same_are_the_same_request(site, again):
-    made = site.ask(mode="empty", selection={"types": ["network.port", "network.network"], "tags": ["a", "b"]})
-    answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "empty", "selection": again})
+    made = site.ask(mode="purge", selection={"types": ["network.port", "network.network"], "tags": ["a", "b"]})
+    answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "purge", "selection": again})
     assert (answer.status, answer.json["deletion"]["id"]) == (202, made["id"])
 
 
-@pytest.mark.parametrize(("mode", "other"), [("cascade", "empty"), ("empty", "cascade")])
+@pytest.mark.parametrize(("mode", "other"), [("cascade", "purge"), ("purge", "cascade")])
 def test_a_plan_is_of_one_mode(any_site, mode, other):
     plan_id = planned(any_site, mode=mode)
     answer = any_site.post("/v1/deletions", {"project_id": "p1", "mode": other, "plan_id": plan_id})

@@ -34,7 +34,7 @@ def deletion(project, status="accepted", **fields):
         "purpose": "",
     }
     progress |= fields.pop("progress", {})
-    final = status in ("deleted", "emptied", "leftovers", "planned", "cancelled", "failed")
+    final = status in ("deleted", "purged", "leftovers", "planned", "cancelled", "failed")
     stalled = fields.pop("stalled", False)
     condition = {
         "type": "stalled",
@@ -59,7 +59,7 @@ def deletion(project, status="accepted", **fields):
         "message": "",
         "attempt": 1,
         "cancellable": not final,
-        "retryable": status not in ("deleted", "emptied", "planned", "cancelled", "cancelling"),
+        "retryable": status not in ("deleted", "purged", "planned", "cancelled", "cancelling"),
         "user_id": "u1",
         "user_name": "admin",
         "request_id": REQUEST_ID,

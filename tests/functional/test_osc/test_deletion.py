@@ -71,7 +71,7 @@ class TestList:
 
     @pytest.mark.parametrize("format_", ["json", "value", "table"])
     def test_a_column_that_cannot_be_sorted_loses_no_row(self, openstack, stub_cloud, demo, format_):
-        ids = [stub_cloud.add_deletion(demo, "emptied", selection={"tags": [f"t{n}"]}) for n in range(3)]
+        ids = [stub_cloud.add_deletion(demo, "purged", selection={"tags": [f"t{n}"]}) for n in range(3)]
         result = openstack("project", "deletion", "list", "--long", "--sort-column", "Selection", "-f", format_)
         assert result.code == 0 and "Could not sort on field 'Selection'" in result.err
         assert all(id_ in result.out for id_ in ids)

@@ -20,9 +20,9 @@ def bodies(cloud):
 def plan_of(stub_cloud, demo, **chosen):
     """Record a dry run and its plan; return the id."""
     wanted = {"services": [], "types": [], "tags": [], "created_before": None} | chosen
-    id_ = stub_cloud.add_deletion(demo, "planned", mode="empty", dry_run=True, selection=wanted)
+    id_ = stub_cloud.add_deletion(demo, "planned", mode="purge", dry_run=True, selection=wanted)
     types = [{"region": "R1", "service": "compute", "type": "server", "delete": 8, "keep": 2}]
-    stub_cloud.plans[id_] = {"id": id_, "mode": "empty", "selection": wanted, "complete": True, "types": types}
+    stub_cloud.plans[id_] = {"id": id_, "mode": "purge", "selection": wanted, "complete": True, "types": types}
     stub_cloud.plans[id_]["created_at"] = "2026-11-21T10:00:00Z"
     return id_
 
@@ -31,12 +31,12 @@ class TestRequest:
     def test_without_options_it_requests_everything(self, openstack, stub_cloud, demo):
         result = openstack(*PURGE, "demo", "-f", "json")
         assert (result.code, result.err) == (0, "")
-        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "empty", "dry_run": False}]
+        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "purge", "dry_run": False}]
         assert [row["Status"] for row in result.json] == ["accepted"]
 
     def test_the_options_are_the_selection(self, openstack, stub_cloud, demo):
         assert openstack(*PURGE, *OPTIONS, "--dry-run", "demo").code == 0
-        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "empty", "dry_run": True, "selection": CHOSEN}]
+        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "purge", "dry_run": True, "selection": CHOSEN}]
 
     def test_an_age_is_the_same_time_for_all_projects(self, openstack, stub_cloud, demo):
         stub_cloud.add_project("other")
@@ -53,7 +53,7 @@ class TestRequest:
         assert openstack(*PURGE, "--plan", stub.PLAN_ID, "--plan-hash", stub.PLAN_HASH, "demo").code == 0
         expected = {
             "project_id": demo["id"],
-            "mode": "empty",
+            "mode": "purge",
             "dry_run": False,
             "plan_id": stub.PLAN_ID,
             "plan_hash": stub.PLAN_HASH,
@@ -62,7 +62,7 @@ class TestRequest:
 
     def test_async_and_keep_project_always_hold(self, openstack, stub_cloud, demo):
         assert openstack(*PURGE, "--async", "--keep-project", "demo").code == 0
-        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "empty", "dry_run": False}]
+        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "purge", "dry_run": False}]
 
     def test_the_domain_of_a_name(self, openstack, stub_cloud, demo):
         other = stub_cloud.add_project("demo", "d2")
@@ -193,7 +193,7 @@ class TestQuestion:
         assert "  The plan selects: with the tag old\n" in said and "found: 8 compute.server\n" in said
 
     def test_a_purge_that_is_under_way_is_only_followed(self, openstack, stub_cloud, demo, terminal):
-        stub_cloud.add_deletion(demo, "deleting", mode="empty")
+        stub_cloud.add_deletion(demo, "deleting", mode="purge")
         terminal("")
         result = openstack(*PURGE, "demo")
         assert (result.code, result.err) == (0, "")
@@ -212,11 +212,11 @@ class TestEnd:
         stub_cloud.script(demo, {"status": "accepted"}, end | fields)
 
     def test_emptied_is_what_was_requested(self, openstack, stub_cloud, demo):
-        self.ends(stub_cloud, demo, "emptied", message="what was selected is gone")
+        self.ends(stub_cloud, demo, "purged", message="what was selected is gone")
         result = openstack(*PURGE, "--wait", "demo")
         assert result.code == 0
         assert "(empty mode)" in result.err
-        assert "demo: emptied after 0s; found 8, deleted 4, remaining 4, not selected 4\n" in result.err
+        assert "demo: purged after 0s; found 8, deleted 4, remaining 4, not selected 4\n" in result.err
         assert "what was selected is gone\n" in result.err
         assert "| RegionOne | network | port |    4 | 4 not selected" in result.err
         assert "openstack project deletion leftovers" in result.err and "retry" not in result.err
@@ -235,21 +235,21 @@ class TestEnd:
         )
 
     def test_a_cascade_that_ends_as_emptied_did_not_end_as_requested(self, openstack, stub_cloud, demo):
-        self.ends(stub_cloud, demo, "emptied")
+        self.ends(stub_cloud, demo, "purged")
         assert openstack("project", "delete", "--async", "--cascade", "--wait", "demo").code == 1
 
 
 class TestShow:
     def test_a_deletion_has_its_selection_in_words(self, openstack, stub_cloud, demo):
-        id_ = stub_cloud.add_deletion(demo, "emptied", mode="empty", selection=CHOSEN)
+        id_ = stub_cloud.add_deletion(demo, "purged", mode="purge", selection=CHOSEN)
         assert "| selection    | services nova and types" in openstack("project", "deletion", "show", id_).out
         shown = openstack("project", "deletion", "show", id_, "-f", "json").json
         assert shown["selection"] == CHOSEN
-        [row] = openstack("project", "deletion", "list", "--mode", "empty", "--long", "-f", "json").json
-        assert row["Selection"] == CHOSEN and row["Status"] == "emptied"
+        [row] = openstack("project", "deletion", "list", "--mode", "purge", "--long", "-f", "json").json
+        assert row["Selection"] == CHOSEN and row["Status"] == "purged"
 
     def test_a_deletion_of_everything_has_none(self, openstack, stub_cloud, demo):
-        id_ = stub_cloud.add_deletion(demo, "emptied", mode="empty")
+        id_ = stub_cloud.add_deletion(demo, "purged", mode="purge")
         assert "selection" not in openstack("project", "deletion", "show", id_).out
 
     def test_a_plan_has_its_selection_in_words(self, openstack, stub_cloud, demo):

@@ -249,7 +249,7 @@ def test_a_child_asks_for_a_person_until_its_project_has_a_later_deletion(store)
     ],
 )
 def test_a_selection_is_read_as_it_was_written(store, selection):
-    record = create(store, mode=Mode.EMPTY, selection=selection)
+    record = create(store, mode=Mode.PURGE, selection=selection)
     assert record.selection == selection
     assert store.get(record.id).selection == selection
     assert store.load(record.id)[0].selection == selection
@@ -261,8 +261,8 @@ def test_a_selection_is_read_as_it_was_written(store, selection):
 
 
 def test_an_emptied_project_counts_as_a_cascade_of_the_day_and_frees_its_project(store):
-    first = create(store, mode=Mode.EMPTY, user_id="u")
-    save(store, first, dataclasses.replace(first, status=Status.EMPTIED))
+    first = create(store, mode=Mode.PURGE, user_id="u")
+    save(store, first, dataclasses.replace(first, status=Status.PURGED))
     second = create(store, user_id="u")
     assert store.load(second.id)[0].cascades_before == 1
     assert store.live(first.project_id).id == second.id

@@ -347,7 +347,7 @@ def test_a_retry_does_not_forget_what_was_left_or_could_not_be_seen(store, resul
 
 
 def test_the_unselected_resources_of_a_step_are_counted_and_read(store):
-    record = create(store, mode=Mode.EMPTY, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
+    record = create(store, mode=Mode.PURGE, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     step = store.claim(dispatched(store, record).id, "w", 60)[1]
     rows = (Leftover("a", "", Reason.NOT_SELECTED, "its type is not selected"), Leftover("b", "", Reason.PRESENT))
     assert store.finish(step, StepResult(Outcome.LEFTOVERS, "present", found=2, leftovers=rows))

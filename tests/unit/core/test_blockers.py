@@ -262,7 +262,7 @@ def without_token(until=None, **values):
 
 
 @pytest.mark.parametrize(
-    "values", [{"dry_run": True}, {"mode": Mode.REPORT}, {"mode": Mode.EMPTY}, {"mode": Mode.REPORT, "dry_run": True}]
+    "values", [{"dry_run": True}, {"mode": Mode.REPORT}, {"mode": Mode.PURGE}, {"mode": Mode.REPORT, "dry_run": True}]
 )
 def test_a_report_does_not_try_again_to_list_what_needs_a_token_that_there_is_not(values):
     world = without_token(**values)

@@ -430,8 +430,8 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
         assert world.writes == []
     elif mode is Mode.CASCADE:
         assert status is Status.DELETED
-    elif mode is Mode.EMPTY:
-        assert status in (Status.EMPTIED, Status.LEFTOVERS)
+    elif mode is Mode.PURGE:
+        assert status in (Status.PURGED, Status.LEFTOVERS)
         assert {"close", "remove", "network.quota"}.isdisjoint(world.dispatched)
         assert not world.deletion.has_changes
     else:
@@ -439,7 +439,7 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
         assert all(purpose is not RoundPurpose.DELETE for _, purpose in world.writes)
         if status is not Status.DELETED:
             assert not world.deletion.has_changes
-    if status in (Status.DELETED, Status.EMPTIED):
+    if status in (Status.DELETED, Status.PURGED):
         [held] = [e for e in world.events if e.type == "drain.held"][-1:]
         settled = drained_at(held) + world.rules.settle
         assert len([t for t in world.empty_rounds if t >= settled]) >= 2

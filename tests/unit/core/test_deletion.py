@@ -19,8 +19,8 @@ CASES = {
     (Mode.CASCADE, True, Origin.REQUEST): "plans requested",
     (Mode.CASCADE, False, Origin.ADOPTED): "writes deletes insists adopted",
     (Mode.CASCADE, True, Origin.ADOPTED): "plans adopted",
-    (Mode.EMPTY, False, Origin.REQUEST): "keeps_project writes deletes requested",
-    (Mode.EMPTY, True, Origin.REQUEST): "keeps_project plans requested",
+    (Mode.PURGE, False, Origin.REQUEST): "keeps_project writes deletes requested",
+    (Mode.PURGE, True, Origin.REQUEST): "keeps_project plans requested",
 }
 
 

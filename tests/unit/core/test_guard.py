@@ -606,6 +606,6 @@ def test_only_resources_are_written_of_a_project_that_does_not_exist(kind):
 
 @pytest.mark.parametrize("purpose", RoundPurpose)
 def test_the_settings_of_a_project_that_is_kept_are_listed_and_never_swept(purpose):
-    kept = deletion(mode=Mode.EMPTY, status=Status.DELETING, purpose=purpose)
+    kept = deletion(mode=Mode.PURGE, status=Status.DELETING, purpose=purpose)
     found = {cause.hold for cause in guard.causes(guard.HoldInputs(kept), QUOTA, writing=False)}
     assert (guard.HoldName.KEPT_PROJECT in found) is (purpose is not RoundPurpose.INVENTORY)

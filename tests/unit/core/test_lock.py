@@ -226,11 +226,11 @@ def test_a_second_change_before_the_next_inventory_voids_the_second_lock_too():
     assert min(at for at in world.empty_rounds if at > voided[-1]) >= world.deletion.drained_at + world.rules.settle
 
 
-@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.EMPTY])
+@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.PURGE])
 @pytest.mark.parametrize(("evidence", "said"), [(SEEN, True), ("fence serial 7", False)])
 def test_the_report_says_if_others_can_have_changed_the_lock_unseen(mode, evidence, said):
     world = World(deletion(mode=mode, lock_evidence=evidence), PORT)
     locked = dataclasses.replace(CLEAR, learned=(ProjectLocked(evidence),))
     world.answers = {"drain": lambda _: locked}
-    assert world.run() in (Status.DELETED, Status.EMPTIED)
+    assert world.run() in (Status.DELETED, Status.PURGED)
     assert ("can change and restore without a trace" in world.deletion.message) is said

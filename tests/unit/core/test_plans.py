@@ -176,7 +176,7 @@ def test_the_remedy_of_a_dry_run_without_a_token_is_the_inherited_role():
     [
         ({}, True),
         ({"dry_run": False}, False),
-        ({"mode": Mode.EMPTY}, True),
+        ({"mode": Mode.PURGE}, True),
         ({"mode": Mode.REPORT}, False),
         ({"status": Status.INVENTORY}, False),
         ({"status": Status.CANCELLED}, False),

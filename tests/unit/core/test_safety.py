@@ -139,7 +139,7 @@ def test_a_cascade_that_has_locked_its_project_waits_for_the_end_of_what_a_manag
         (Status.ACCEPTED, Reason.PROJECT_RENAMED, {}),
         (Status.DRAINING, Reason.PROJECT_RENAMED, {"status": Status.DRAINING}),
         (Status.VERIFYING, Reason.PROJECT_RENAMED, {"mode": Mode.REPORT}),
-        (Status.VERIFYING, Reason.PROJECT_RENAMED, {"mode": Mode.EMPTY}),
+        (Status.VERIFYING, Reason.PROJECT_RENAMED, {"mode": Mode.PURGE}),
         (Status.DELETING, Reason.PROJECT_PROTECTED, {}),
         (Status.VERIFYING, Reason.PROJECT_PROTECTED, {}),
         (Status.VERIFYING, Reason.PROJECT_IS_DOMAIN, {}),
@@ -801,8 +801,8 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
             if record.status not in transitions.LIVE:
                 break
     vanished = any(what == "vanish" for what, *how in chaos if what == "meddle" for what in how)
-    if mode is Mode.EMPTY:  # nothing can be given back to the users of a project that is gone
-        ends = {Status.EMPTIED, Status.LEFTOVERS, Status.CANCELLED, *((Status.FAILED,) if vanished else ())}
+    if mode is Mode.PURGE:  # nothing can be given back to the users of a project that is gone
+        ends = {Status.PURGED, Status.LEFTOVERS, Status.CANCELLED, *((Status.FAILED,) if vanished else ())}
         assert record.status in ends, record
         assert cloud.quota
     else:

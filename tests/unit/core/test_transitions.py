@@ -27,7 +27,7 @@ S = Status
 
 
 def test_finality_follows_from_the_table():
-    assert FINAL == {S.DELETED, S.EMPTIED, S.PLANNED, S.CANCELLED}
+    assert FINAL == {S.DELETED, S.PURGED, S.PLANNED, S.CANCELLED}
     assert RESTING == {S.LEFTOVERS, S.FAILED}
     assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.CANCELLING}
 
@@ -44,8 +44,8 @@ def test_every_status_can_be_reached_and_every_live_one_can_end():
         assert ends & (FINAL | RESTING)
 
 
-@pytest.mark.parametrize("end", [S.DELETED, S.EMPTIED])
-def test_deleted_and_emptied_are_only_entered_from_verifying(end):
+@pytest.mark.parametrize("end", [S.DELETED, S.PURGED])
+def test_deleted_and_purged_are_only_entered_from_verifying(end):
     assert [a for a, b in MOVES if b is end] == [S.VERIFYING]
 
 
@@ -56,7 +56,7 @@ LEGAL = {
     ("engine", "inventory"): "draining recoverable deleting verifying leftovers planned failed",
     ("engine", "recoverable"): "inventory failed",
     ("engine", "deleting"): "verifying failed",
-    ("engine", "verifying"): "deleting leftovers deleted emptied failed",
+    ("engine", "verifying"): "deleting leftovers deleted purged failed",
     ("engine", "cancelling"): "cancelled",
     ("user", "accepted"): "cancelling",
     ("user", "draining"): "cancelling",

@@ -31,14 +31,14 @@ def test_no_round_counts_while_the_catalog_cannot_be_read():
     [
         (Mode.REPORT, lambda d: d.has_changes),
         (Mode.REPORT, lambda d: d.status is Status.VERIFYING),
-        (Mode.EMPTY, lambda d: d.has_changes),
-        (Mode.EMPTY, lambda d: d.status is Status.VERIFYING),
-        (Mode.EMPTY, lambda d: d.empty_inventories == 2),
+        (Mode.PURGE, lambda d: d.has_changes),
+        (Mode.PURGE, lambda d: d.status is Status.VERIFYING),
+        (Mode.PURGE, lambda d: d.empty_inventories == 2),
     ],
 )
 def test_no_user_is_locked_out_for_ever_while_the_catalog_cannot_be_read(mode, fails):
     world, failed = World(deletion(mode=mode), PORT), []
-    if mode is Mode.EMPTY:
+    if mode is Mode.PURGE:
         world.finds("network.port")
 
     def survey(_):
@@ -55,7 +55,7 @@ def test_no_user_is_locked_out_for_ever_while_the_catalog_cannot_be_read(mode, f
 
 
 def test_no_user_is_locked_out_for_ever_by_a_survey_that_fails_after_a_hold():
-    world = World(deletion(mode=Mode.EMPTY), PORT).finds("network.port")
+    world = World(deletion(mode=Mode.PURGE), PORT).finds("network.port")
     world.run(until=Status.DELETING)
     world.deletion = dataclasses.replace(world.deletion, brake=Brake(True))
     world.settle_engine()
@@ -66,7 +66,7 @@ def test_no_user_is_locked_out_for_ever_by_a_survey_that_fails_after_a_hold():
 
 
 def test_a_catalog_that_is_read_again_in_time_ends_no_deletion():
-    world, asked = World(deletion(mode=Mode.EMPTY), PORT), []
+    world, asked = World(deletion(mode=Mode.PURGE), PORT), []
 
     def survey(_):
         asked.append(world.now)
@@ -74,7 +74,7 @@ def test_a_catalog_that_is_read_again_in_time_ends_no_deletion():
 
     world.run(until=Status.VERIFYING)
     world.answers["survey"] = survey
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert len(asked) > 2 * world.rules.attempts
 
 

@@ -16,14 +16,14 @@ with stand_in.horizon():
 
 #: Problems of requests that no page can make.
 OTHERS = {
-    "empty_without_subtree",
+    "purge_without_subtree",
     "hash_without_plan",
     "kept_not_recorded",
     "other_service",
     "plan_of_other_mode",
     "plan_with_selection",
     "plan_without_deletes",
-    "selection_without_empty",
+    "selection_without_purge",
     "types_with_although_used",
 }
 

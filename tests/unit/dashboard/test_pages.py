@@ -366,11 +366,11 @@ def test_if_one_deletion_is_not_confirmed_none_is_requested(site, previewed):
 @pytest.mark.parametrize(
     ("data", "field"),
     [
-        ({"mode": "empty", "services": "compute"}, ""),
+        ({"mode": "purge", "services": "compute"}, ""),
         ({"mode": "cascade", "services": "compute"}, "services"),
         ({"mode": "report", "tags": "old"}, "tags"),
-        ({"mode": "empty", "types": " , "}, "types"),
-        ({"mode": "empty", "include_subtree": "on"}, "include_subtree"),
+        ({"mode": "purge", "types": " , "}, "types"),
+        ({"mode": "purge", "include_subtree": "on"}, "include_subtree"),
     ],
 )
 def test_a_choice_without_an_effect_is_refused(data, field):

@@ -38,7 +38,7 @@ def test_a_cascade_is_drawn(status, picture):
         (deletion("leftovers", "report"), "accepted inventory [leftovers]"),
         (deletion("verifying", "report"), "accepted inventory draining [verifying] deleted"),
         (deletion("planned", dry_run=True), "accepted inventory [planned]"),
-        (deletion("emptied", "empty"), "accepted draining inventory recoverable deleting verifying [emptied]"),
+        (deletion("purged", "purge"), "accepted draining inventory recoverable deleting verifying [purged]"),
         (deletion("deleting", origin="adopted"), "accepted inventory recoverable [deleting] verifying deleted"),
     ],
 )

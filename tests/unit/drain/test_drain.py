@@ -45,7 +45,7 @@ def test_a_project_to_which_a_user_regained_access_is_drained_again_before_its_r
     held = [e for e in world.events if e.type == "drain.held"]
     assert len(held) == 2
     counted = [opened for opened in world.empty_rounds if opened > reopened[0]]
-    assert len(counted) == (2 if mode is Mode.EMPTY else 3)  # the third one follows the closing
+    assert len(counted) == (2 if mode is Mode.PURGE else 3)  # the third one follows the closing
     drained_at = datetime.datetime.fromisoformat(held[-1].message.rsplit(" ", 1)[1].removesuffix("Z"))
     assert all(opened >= drained_at + world.rules.settle for opened in counted)
     assert drained_at > reopened[0]

@@ -35,9 +35,9 @@ def waited(monkeypatch, api, **options):
     ("record", "code"),
     [
         ({"status": "deleted"}, 0),
-        ({"status": "emptied", "mode": "empty"}, 0),
+        ({"status": "purged", "mode": "purge"}, 0),
         ({"status": "planned", "dry_run": True}, 0),
-        ({"status": "emptied"}, 1),
+        ({"status": "purged"}, 1),
         ({"status": "deleted", "dry_run": True}, 1),
         ({"status": "leftovers"}, 1),
         ({"status": "failed"}, 1),

@@ -197,9 +197,9 @@ NEVER = {
     "a dry run, the lock": ({"dry_run": True}, Step("s", "d", StepKind.DRAIN, round=1)),
     "a dry run, its own access": ({"dry_run": True}, Step("s", "d", StepKind.ACCESS, round=1)),
     "a noticed deletion": ({"origin": Origin.NOTICED}, SWEEP),
-    "settings of a project that is kept": ({"mode": Mode.EMPTY}, SETTING),
-    "the end of a project that is kept": ({"mode": Mode.EMPTY}, Step("s", "d", StepKind.REMOVE, round=1)),
-    "the closing of a project that is kept": ({"mode": Mode.EMPTY}, Step("s", "d", StepKind.CLOSE, round=1)),
+    "settings of a project that is kept": ({"mode": Mode.PURGE}, SETTING),
+    "the end of a project that is kept": ({"mode": Mode.PURGE}, Step("s", "d", StepKind.REMOVE, round=1)),
+    "the closing of a project that is kept": ({"mode": Mode.PURGE}, Step("s", "d", StepKind.CLOSE, round=1)),
     "resources of a report": ({"mode": Mode.REPORT}, SWEEP),
     "servers of a report": ({"mode": Mode.REPORT}, Step("s", "d", StepKind.HALT, round=1)),
 }

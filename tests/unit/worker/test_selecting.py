@@ -197,7 +197,7 @@ def test_a_resource_that_does_not_show_its_tags_any_more_stays(shown):
     shelf.shown["one"] = {"id": "one", "project_id": "us", "name": "one", **shown}
     [left] = swept(shelf, TAGGED).leftovers
     assert shelf.deletes == []
-    assert left.reason is Reason.REFUSED, "it is selected, so that the project does not count as emptied"
+    assert left.reason is Reason.REFUSED, "it is selected, so that the project does not count as purged"
     assert "does not show whether it still has the selected tags" in left.message
     assert swept(shelf, OLDER).outcome is Outcome.CLEAR, "no tag is selected"
 

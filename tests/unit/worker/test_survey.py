@@ -91,8 +91,8 @@ def test_a_type_waits_for_what_it_serves_only_in_a_deletion_that_keeps_the_proje
     known = Registry([Service("network", (address,)), Service("block-storage", (VOLUME,))])
     entry = catalog.CatalogEntryStatus("R1", "network", "neutron", catalog.AnsweredBy.PLUGIN)
     base = Step("", "d", StepKind.SWEEP, "R1")
-    [step] = survey._steps(known, base, entry, halting=False, gone=False, kept=mode is Mode.EMPTY)
-    expected = ("block-storage.volume",) if mode is Mode.EMPTY else ()
+    [step] = survey._steps(known, base, entry, halting=False, gone=False, kept=mode is Mode.PURGE)
+    expected = ("block-storage.volume",) if mode is Mode.PURGE else ()
     assert (step.after, step.needed_by) == (expected, expected)
 
 

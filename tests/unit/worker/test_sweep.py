@@ -161,13 +161,13 @@ def needy(left, rule, mode=Mode.CASCADE, **values):
     return ports, made
 
 
-@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.EMPTY])
+@pytest.mark.parametrize("mode", [Mode.CASCADE, Mode.PURGE])
 def test_a_rule_of_what_a_type_serves_is_asked_only_if_the_project_is_kept(mode):
     ports, made = needy(SERVERS, needs_the_first, mode)
     asked = []
     ports.needed_by = lambda _service, _type, kept: asked.append(kept) or {"compute.server": needs_the_first}
     done(made)
-    assert set(asked) == {mode is Mode.EMPTY}
+    assert set(asked) == {mode is Mode.PURGE}
 
 
 def needs_the_first(_connection, _project, left):
@@ -232,7 +232,7 @@ def listed_by(mode, status, *before):
 
 
 def test_the_last_inventory_keeps_the_reason_of_the_last_delete():
-    result = listed_by(Mode.EMPTY, Status.VERIFYING, REFUSED, ASIDE)(left("a", "b", "c"))
+    result = listed_by(Mode.PURGE, Status.VERIFYING, REFUSED, ASIDE)(left("a", "b", "c"))
     assert result.leftovers == (REFUSED, *left("b", "c").leftovers)
     assert (result.outcome, result.reason, result.message) == (Outcome.LEFTOVERS, "in_use", "a server uses it")
 
@@ -240,12 +240,12 @@ def test_the_last_inventory_keeps_the_reason_of_the_last_delete():
 @pytest.mark.parametrize("id_", ["a\0", "a" * 600])
 def test_the_reason_of_the_last_delete_is_found_by_the_stored_id(id_):
     before = dataclasses.replace(REFUSED, id=storable.resource_id(id_))
-    assert listed_by(Mode.EMPTY, Status.VERIFYING, before)(left(id_)).leftovers == (before,)
+    assert listed_by(Mode.PURGE, Status.VERIFYING, before)(left(id_)).leftovers == (before,)
 
 
 def test_what_the_inventory_itself_says_of_a_resource_counts():
     now = left("a", reason=Reason.PROTECTED)
-    assert listed_by(Mode.EMPTY, Status.VERIFYING, REFUSED)(now).leftovers == now.leftovers
+    assert listed_by(Mode.PURGE, Status.VERIFYING, REFUSED)(now).leftovers == now.leftovers
 
 
 @pytest.mark.parametrize("before", [[], [REFUSED]])
@@ -253,12 +253,12 @@ def test_what_the_inventory_itself_says_of_a_resource_counts():
     "result", [UNKNOWN, StepResult(Outcome.CLEAR), dataclasses.replace(left("a"), more=True, message="at least 1")]
 )
 def test_a_list_that_failed_or_is_empty_or_incomplete_is_not_changed(result, before):
-    assert listed_by(Mode.EMPTY, Status.VERIFYING, *before)(result) == result
+    assert listed_by(Mode.PURGE, Status.VERIFYING, *before)(result) == result
 
 
 @pytest.mark.parametrize(
     ("mode", "status"),
-    [(Mode.CASCADE, Status.VERIFYING), (Mode.REPORT, Status.VERIFYING), (Mode.EMPTY, Status.INVENTORY)],
+    [(Mode.CASCADE, Status.VERIFYING), (Mode.REPORT, Status.VERIFYING), (Mode.PURGE, Status.INVENTORY)],
 )
 def test_other_inventories_say_only_what_they_see(mode, status):
     assert listed_by(mode, status, REFUSED)(left("a")) == left("a")

@@ -21,7 +21,7 @@ from cleanup_orchestrator.dashboard.deletions.request import preview, projects
 from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
 from cleanup_orchestrator.sdk.text import DELETION_ID
 
-#: The key of the dry runs that this session has confirmed. A page that is sent again requests nothing: an emptied
+#: The key of the dry runs that this session has confirmed. A page that is sent again requests nothing: a purged
 #: project can have new resources.
 _REQUESTED = "project_cleanup_requested"
 #: How many of them a session keeps.
@@ -137,7 +137,7 @@ def _label(wanted: list[preview.Found]) -> str:
         label = _("Delete project %(name)s with its contents")
     elif modes == {"cascade"}:
         label = _("Delete %(number)d projects with their contents")
-    elif modes == {"empty"}:
+    elif modes == {"purge"}:
         label = ngettext(
             "Delete the contents of project %(name)s", "Delete the contents of %(number)d projects", number
         )

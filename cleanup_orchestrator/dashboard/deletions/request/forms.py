@@ -15,13 +15,13 @@ from cleanup_orchestrator import sdk
 MODES = (
     ("report", _("Report: list what the project owns. Only if it owns nothing, delete the project.")),
     ("cascade", _("Cascade: delete everything the project owns, then delete the project.")),
-    ("empty", _("Empty: delete what the project owns, and keep the project.")),
+    ("purge", _("Purge: delete what the project owns, and keep the project.")),
 )
 
 #: A field as wide as the form: names are long.
 _WIDE = {"class": "form-control"}
 
-#: Fields that only mode ``empty`` has.
+#: Fields that only mode ``purge`` has.
 SELECTING = ("services", "types", "tags", "created_before")
 
 
@@ -77,7 +77,7 @@ class RequestForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Refuse fields of another mode: a choice that has no effect would delete more than the user wants."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        if cleaned.get("mode") == "empty":
+        if cleaned.get("mode") == "purge":
             if cleaned.get("include_subtree"):
                 self.add_error("include_subtree", _("Empty covers no projects below. Clear this choice."))
             return cleaned

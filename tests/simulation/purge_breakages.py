@@ -1,4 +1,4 @@
-"""Deliberate defects of mode ``empty``; see ``breakages``."""
+"""Deliberate defects of mode ``purge``; see ``breakages``."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from tests.simulation.plan import Deed, Plan, plan
 from tests.simulation.setting import Patch
 
 
-def _emptying(seed: int, **values: Any) -> Plan:
-    """Return a plan that empties a project, without faults and deeds."""
-    wanted = dataclasses.replace(plan(seed), mode=Mode.EMPTY, dry_run=False, fill=2, obstacle="", ending="")
+def _purge(seed: int, **values: Any) -> Plan:
+    """Return a plan that purges a project, without faults and deeds."""
+    wanted = dataclasses.replace(plan(seed), mode=Mode.PURGE, dry_run=False, fill=2, obstacle="", ending="")
     alone = {"tree": (), "lien_types": (), "stop_servers": False, "orphans": False, "bound": False, "limit": 0}
     calm = {"faults": (), "deeds": (), "window": 0.0, "disabled": False, "inherited": False, "driver": "revoke"}
     return dataclasses.replace(wanted, **{**alone, **calm, "selected": (), "tagged": False, **values})
 
 
 def _of_a_service(seed: int) -> Plan:
-    return _emptying(seed, services=("compute", "network"), selected=(("compute",), ("network",))[seed % 2])
+    return _purge(seed, services=("compute", "network"), selected=(("compute",), ("network",))[seed % 2])
 
 
 def _untagging(seed: int) -> Plan:
     """Tags are removed while the tagged resources are being deleted."""
     deeds = tuple(Deed(at, "untag", (at * 7 + seed) % 10 / 10) for at in range(70 + seed % 5, 200, 5))
-    return _emptying(seed, services=("image", "key-manager"), fill=8, parallel=1, tagged=True, deeds=deeds)
+    return _purge(seed, services=("image", "key-manager"), fill=8, parallel=1, tagged=True, deeds=deeds)
 
 
 def _stopping(seed: int) -> Plan:
     """Tags are removed while the tagged servers are being stopped."""
     deeds = tuple(Deed(at, "untag", (at * 7 + seed) % 10 / 10) for at in range(60 + seed % 3, 120, 3))
     world = {"services": ("compute",), "fill": 8, "stop_servers": True, "window": 600.0}
-    return _emptying(seed, tagged=True, deeds=deeds, **world)
+    return _purge(seed, tagged=True, deeds=deeds, **world)
 
 
 def _with_snapshots(seed: int) -> Plan:
     """Volumes are selected, and their snapshots are not."""
-    return _emptying(seed, services=("block-storage",), selected=("block-storage.volume",))
+    return _purge(seed, services=("block-storage",), selected=("block-storage.volume",))
 
 
 def _broken(seed: int) -> Plan:
     """One type that is selected answers no listing."""
-    return _emptying(seed, obstacle="broken")
+    return _purge(seed, obstacle="broken")
 
 
 def _selection_is_forgotten() -> Iterator[Patch]:
@@ -91,7 +91,7 @@ def _ends_without_release() -> Iterator[Patch]:
 
 
 def _says_nothing_of_the_lock() -> Iterator[Patch]:
-    yield verifying, "_emptied", lambda _view: "what was selected is gone"
+    yield verifying, "_purged", lambda _view: "what was selected is gone"
 
 
 def _unknown_is_empty() -> Iterator[Patch]:
@@ -110,14 +110,14 @@ BREAKAGES: dict[str, Breakage] = {
     "what unselected resources may need is deleted": Breakage(
         _leftovers_that_stay_satisfy_an_edge, "needs it, and stays", _with_snapshots
     ),
-    "a project that is kept is removed": Breakage(_removes_the_project, "the deletion keeps the project", _emptying),
-    "a project is emptied after one inventory": Breakage(
-        _one_inventory_is_enough, "emptied after 1 empty inventories", _emptying
+    "a project that is kept is removed": Breakage(_removes_the_project, "the deletion keeps the project", _purge),
+    "a project is purged after one inventory": Breakage(
+        _one_inventory_is_enough, "purged after 1 empty inventories", _purge
     ),
-    "a project is emptied without a wait for token caches": Breakage(_no_settling, "behind the lock", _emptying),
-    "a project is emptied and stays locked": Breakage(_ends_without_release, "as they were", _emptying),
-    "a project is emptied without a lock, and that is not said": Breakage(
-        _says_nothing_of_the_lock, "does not say so", lambda seed: _emptying(seed, inherited=True)
+    "a project is purged without a wait for token caches": Breakage(_no_settling, "behind the lock", _purge),
+    "a project is purged and stays locked": Breakage(_ends_without_release, "as they were", _purge),
+    "a project is purged without a lock, and that is not said": Breakage(
+        _says_nothing_of_the_lock, "does not say so", lambda seed: _purge(seed, inherited=True)
     ),
     "a selected type that cannot be listed counts as empty": Breakage(
         _unknown_is_empty, "without an empty list", _broken

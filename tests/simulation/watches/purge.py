@@ -1,4 +1,4 @@
-"""Mode ``empty``: what is selected is deleted, all else stays, and the project is given back."""
+"""Mode ``purge``: what is selected is deleted, all else stays, and the project is given back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.scheduler import Thread
 if TYPE_CHECKING:
     from tests.simulation.promises import Promises
 
-#: Empty inventories in a row that a project needs to be emptied.
+#: Empty inventories in a row that a project needs to be purged.
 INVENTORIES = 2
 #: Events after which the empty inventories before them no longer count.
 _VOID = ("drain.held", "inventory.void")
@@ -22,7 +22,7 @@ _VOID = ("drain.held", "inventory.void")
 _ON = {"block-storage.volume": "block-storage.snapshot"}
 
 
-class Emptying(Watch):
+class Purges(Watch):
     """What must hold of a deletion that keeps its project."""
 
     def __init__(self, promises: Promises) -> None:
@@ -34,11 +34,11 @@ class Emptying(Watch):
 
     def _keeps(self, deletion_id: str) -> bool:
         row = self.promises.one("SELECT mode FROM deletions WHERE id = ?", deletion_id)
-        return row is not None and row[0] == Mode.EMPTY
+        return row is not None and row[0] == Mode.PURGE
 
     # -- writes
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
-        if self.plan.mode is not Mode.EMPTY or thread.held is None or not self._keeps(thread.held.owner_id):
+        if self.plan.mode is not Mode.PURGE or thread.held is None or not self._keeps(thread.held.owner_id):
             return
         if what in ("project", "enabled=False"):
             self.promises.fail(f"{label}: the deletion keeps the project")
@@ -123,17 +123,17 @@ class Emptying(Watch):
     # -- the end
     def moved(self, deletion_id: str, before: str, after: Status) -> None:
         empty = self._empty.pop(deletion_id, [])
-        if self.plan.mode is not Mode.EMPTY or not self._keeps(deletion_id):
+        if self.plan.mode is not Mode.PURGE or not self._keeps(deletion_id):
             return
         project = self.keystone.projects[self.promises.project[deletion_id]]
-        if after is Status.EMPTIED and len(empty) < INVENTORIES:
-            self.promises.fail(f"emptied after {len(empty)} empty inventories in a row")
-        if after is Status.EMPTIED and (wrong := " and ".join(filter(None, empty[-INVENTORIES:]))):
+        if after is Status.PURGED and len(empty) < INVENTORIES:
+            self.promises.fail(f"purged after {len(empty)} empty inventories in a row")
+        if after is Status.PURGED and (wrong := " and ".join(filter(None, empty[-INVENTORIES:]))):
             self.promises.fail(f"an inventory counts as empty {wrong}")
-        if after is Status.EMPTIED and not self._locked.get(deletion_id):
+        if after is Status.PURGED and not self._locked.get(deletion_id):
             said = self.promises.one("SELECT message FROM deletions WHERE id = ?", deletion_id)[0]
             if "not locked completely" not in said:
-                self.promises.fail("emptied without a complete lock, and the deletion does not say so")
+                self.promises.fail("purged without a complete lock, and the deletion does not say so")
         if after is Status.FAILED and project.exists:
             self.promises.fail("a deletion that keeps its project failed, and the project is there")
         if after is Status.DELETED:

@@ -1,4 +1,4 @@
-"""Mode ``empty`` with a real Nova, Neutron, Cinder and Swift: what is selected goes, and the project is given back."""
+"""Mode ``purge`` with a real Nova, Neutron, Cinder and Swift: what is selected goes, and the project is given back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cloud.fillings.image import make_image
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 
-NAME = f"emptied-{secrets.token_hex(2)}"
+NAME = f"purged-{secrets.token_hex(2)}"
 #: Databases of the services in which the projects have something.
 SERVICES = ("nova", "neutron", "cinder", "glance", "swift")
 
@@ -66,8 +66,8 @@ def furnish(admin, name: str) -> Filled:
 
 
 def empty(orchestrator: Orchestrator, filled: Filled, selection: Selection, *statuses: Status):
-    """Have a project emptied, and return the record and the leftovers by ID."""
-    deletion_id = orchestrator.request(filled.project_id, Mode.EMPTY, selection=selection)
+    """Have a project purged, and return the record and the leftovers by ID."""
+    deletion_id = orchestrator.request(filled.project_id, Mode.PURGE, selection=selection)
     record = orchestrator.wait(deletion_id, *statuses, seconds=600)
     assert not record.has_changes
     rows = orchestrator.store.leftovers(deletion_id, 1000)
@@ -98,7 +98,7 @@ def test_only_what_is_older_than_the_selection_says_goes(full_admin, project, or
     before = datetime.datetime.fromisoformat(created) + datetime.timedelta(seconds=1)
     young = volumes.call("POST", "/volumes", {"volume": {"name": "young", "size": 1}})["volume"]["id"]
     selection = Selection(services=("block-storage",), created_before=before)
-    record, left = empty(orchestrator, project, selection, Status.EMPTIED)
+    record, left = empty(orchestrator, project, selection, Status.PURGED)
     assert not there(full_admin, "block_storage", f"/volumes/{project.first('volume')}")
     assert there(full_admin, "block_storage", f"/volumes/{young}")
     assert left[young].reason == "not_selected" and "it was created at" in left[young].message
@@ -111,7 +111,7 @@ def test_only_what_has_the_tag_goes(full_admin, project, orchestrator):
         net = project.connection.network.post("/networks", json={"network": {"name": name}}).json()["network"]
         made[name] = net["id"]
     project.connection.network.put(f"/networks/{made['marked']}/tags/temporary")
-    _, left = empty(orchestrator, project, Selection(services=("network",), tags=("temporary",)), Status.EMPTIED)
+    _, left = empty(orchestrator, project, Selection(services=("network",), tags=("temporary",)), Status.PURGED)
     assert not there(full_admin, "network", f"/networks/{made['marked']}")
     assert there(full_admin, "network", f"/networks/{made['plain']}")
     assert left[made["plain"]].message == "it does not have the tag 'temporary'"
@@ -120,7 +120,7 @@ def test_only_what_has_the_tag_goes(full_admin, project, orchestrator):
 def test_a_dry_run_names_what_would_go_and_changes_nothing(full_sweeper, project, orchestrator):
     before = full_sweeper.live(project.project_id, *SERVICES)
     selection = Selection(types=("compute.server",))
-    record = orchestrator.request(project.project_id, Mode.EMPTY, dry_run=True, selection=selection)
+    record = orchestrator.request(project.project_id, Mode.PURGE, dry_run=True, selection=selection)
     orchestrator.wait(record, Status.PLANNED)
     assert orchestrator.store.planned(record, "RegionOne", "compute", "server") == {project.first("server")}
     assert full_sweeper.live(project.project_id, *SERVICES) == before
@@ -130,7 +130,7 @@ def test_a_project_loses_all_that_it_has_and_its_members_work_on(full_sweeper, p
     grants = full_sweeper.assignments(project.project_id)
     others = full_sweeper.dump_of(neighbour.project_id)
     before = full_sweeper.live(project.project_id, *SERVICES)
-    record, left = empty(orchestrator, project, EVERYTHING, Status.EMPTIED)
+    record, left = empty(orchestrator, project, EVERYTHING, Status.PURGED)
     after = full_sweeper.live(project.project_id, *SERVICES)
     print(f"\nrows before: {sum(before.values())}, after: {after}; {record.message}")
     assert left == {}

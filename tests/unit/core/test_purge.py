@@ -1,4 +1,4 @@
-"""Mode ``empty``: a project loses what is selected, and is given back."""
+"""Mode ``purge``: a project loses what is selected, and is given back."""
 
 import dataclasses
 import datetime
@@ -42,8 +42,8 @@ def mixed(selected, unselected):
     return StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "busy", found=len(both), leftovers=tuple(both))
 
 
-def emptying(*steps, selection=EVERYTHING, rules=None, **values):
-    return World(deletion(mode=Mode.EMPTY, selection=selection, **values), *steps, rules=rules)
+def purging(*steps, selection=EVERYTHING, rules=None, **values):
+    return World(deletion(mode=Mode.PURGE, selection=selection, **values), *steps, rules=rules)
 
 
 def passed(world):
@@ -51,10 +51,10 @@ def passed(world):
 
 
 # --------------------------------------------------------------------------------------------------------- to its end
-def test_a_project_is_emptied_and_given_back_after_two_empty_inventories_behind_the_lock():
-    world = emptying(SERVER, PORT, QUOTA).finds("network.port")
-    assert world.run() is Status.EMPTIED
-    assert passed(world) == ["draining", "inventory", "deleting", "verifying", "emptied"]
+def test_a_project_is_purged_and_given_back_after_two_empty_inventories_behind_the_lock():
+    world = purging(SERVER, PORT, QUOTA).finds("network.port")
+    assert world.run() is Status.PURGED
+    assert passed(world) == ["draining", "inventory", "deleting", "verifying", "purged"]
     assert {"close", "remove", "network.quota"}.isdisjoint(world.dispatched)
     assert "release" in world.dispatched and not world.deletion.has_changes
     assert len(world.empty_rounds) == 2
@@ -64,23 +64,23 @@ def test_a_project_is_emptied_and_given_back_after_two_empty_inventories_behind_
 
 
 def test_what_is_not_selected_stays_and_is_counted():
-    world = emptying(SERVER, FREE_PORT, selection=NETWORK).finds("network.port")
+    world = purging(SERVER, FREE_PORT, selection=NETWORK).finds("network.port")
     world.answers["compute.server"] = lambda _: kept("s1", "s2")
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert "2 resources that are not selected stay" in world.deletion.message
     assert world.step("compute.server").unselected == 2
 
 
 def test_a_survey_after_the_last_inventory_sees_the_lock_once_more():
-    world = emptying(PORT)
-    assert world.run() is Status.EMPTIED
+    world = purging(PORT)
+    assert world.run() is Status.PURGED
     ended = world.step("network.port").finished_at
     assert world.step("survey").started_at > ended
     assert world.dispatched[-2:] == ["survey", "release"]
 
 
 def test_a_lock_that_was_lost_during_the_last_inventory_voids_the_inventories():
-    world, lost = emptying(PORT), []
+    world, lost = purging(PORT), []
 
     def survey(_):
         if world.deletion.empty_inventories < 2 or lost:
@@ -89,7 +89,7 @@ def test_a_lock_that_was_lost_during_the_last_inventory_voids_the_inventories():
         return dataclasses.replace(CLEAR, learned=(ProjectReopened(),))
 
     world.answers["survey"] = survey
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert len(lost) == 1 and len(world.empty_rounds) == 4
     drained = [e for e in world.events if e.type == "drain.held"]
     assert len(drained) == 2
@@ -101,11 +101,11 @@ def test_a_lock_that_was_lost_during_the_last_inventory_voids_the_inventories():
     ("answer", "end"),
     [
         (StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "it is on the list"), Status.FAILED),
-        (UNKNOWN, Status.EMPTIED),
+        (UNKNOWN, Status.PURGED),
     ],
 )
 def test_a_survey_that_fails_after_the_last_inventory_is_repeated_or_ends_the_deletion(answer, end):
-    world, asked = emptying(PORT), []
+    world, asked = purging(PORT), []
 
     def survey(_):
         if world.deletion.empty_inventories < 2 or len(asked) > 3:
@@ -119,23 +119,23 @@ def test_a_survey_that_fails_after_the_last_inventory_is_repeated_or_ends_the_de
 
 
 def test_a_project_that_was_not_locked_completely_says_so_at_its_end():
-    world = emptying(PORT)
+    world = purging(PORT)
     world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert "not locked completely" in world.deletion.message
 
 
 def test_a_project_of_which_nothing_is_selected_is_not_locked_for_the_recovery_window():
     rules = Rules(recovery_window=datetime.timedelta(days=7))
-    world = emptying(SERVER, PORT, selection=NETWORK, rules=rules)
+    world = purging(SERVER, PORT, selection=NETWORK, rules=rules)
     world.answers["compute.server"] = lambda _: kept("s1")
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert "recoverable" not in passed(world)
     assert world.now - T0 < datetime.timedelta(hours=1)
 
 
 def test_a_report_says_that_an_approval_was_missing():
-    world = emptying(PORT, rules=Rules(approval_resources=2)).finds("network.port", lambda _: left("r1", "r2", "r3"))
+    world = purging(PORT, rules=Rules(approval_resources=2)).finds("network.port", lambda _: left("r1", "r2", "r3"))
     assert world.run() is Status.LEFTOVERS
     assert "3 left in network.port; nothing more was deleted: " in world.deletion.message
     assert world.deletion.message.endswith("a second person has to approve it, and a retry waits for that")
@@ -151,7 +151,7 @@ def test_a_report_says_that_an_approval_was_missing():
     ],
 )
 def test_a_project_of_which_something_selected_is_left_or_unknown_is_given_back_as_not_empty(answer, said):
-    world = emptying(SERVER, PORT, selection=NETWORK)
+    world = purging(SERVER, PORT, selection=NETWORK)
     world.answers["network.port"] = lambda _: answer
     assert world.run() is Status.LEFTOVERS
     assert said in world.deletion.message
@@ -166,26 +166,26 @@ def test_what_a_service_is_deleting_is_waited_for_longer_than_what_is_refused():
         polls.append(None)
         return left("r1", reason=Reason.DELETING) if len(polls) < 60 else CLEAR
 
-    world = emptying(PORT).finds("network.port", answer)
-    assert world.run() is Status.EMPTIED
+    world = purging(PORT).finds("network.port", answer)
+    assert world.run() is Status.PURGED
 
 
 def test_what_a_service_deletes_for_ever_does_not_lock_the_users_out_for_ever():
-    world = emptying(PORT).finds("network.port", lambda _: left("r1", reason=Reason.DELETING))
+    world = purging(PORT).finds("network.port", lambda _: left("r1", reason=Reason.DELETING))
     assert world.run() is Status.LEFTOVERS
     assert not world.deletion.has_changes
 
 
-def test_a_type_that_is_not_selected_and_cannot_be_listed_does_not_keep_the_project_from_being_emptied():
-    world = emptying(sweep_step("dns.zone"), PORT, UNSUPPORTED, selection=NETWORK)
+def test_a_type_that_is_not_selected_and_cannot_be_listed_does_not_keep_the_project_from_being_purged():
+    world = purging(sweep_step("dns.zone"), PORT, UNSUPPORTED, selection=NETWORK)
     world.answers["dns.zone"] = lambda _: UNKNOWN
-    assert world.run() is Status.EMPTIED
+    assert world.run() is Status.PURGED
     assert blockers(world.deletion, world.steps.values()) == ()
 
 
 @pytest.mark.parametrize("selection", [EVERYTHING, Selection(tags=("temporary",)), Selection(services=("weather",))])
 def test_a_service_that_nothing_can_list_keeps_it_if_it_is_selected(selection):
-    world = emptying(PORT, UNSUPPORTED, selection=selection)
+    world = purging(PORT, UNSUPPORTED, selection=selection)
     assert world.run() is Status.LEFTOVERS
     assert "unknown: weather" in world.deletion.message
 
@@ -195,17 +195,17 @@ def test_a_service_that_nothing_can_list_keeps_it_if_it_is_selected(selection):
     ("port", "deleted"), [(PORT, False), (FREE_PORT, True)], ids=["without a rule", "with a rule for each port"]
 )
 def test_a_type_that_unselected_resources_may_need_is_deleted_only_by_a_rule(port, deleted):
-    world = emptying(SERVER, port, selection=NETWORK).finds("network.port")
+    world = purging(SERVER, port, selection=NETWORK).finds("network.port")
     world.answers["compute.server"] = lambda _: kept("s1")
     if not deleted:
         world.answers["network.port"] = lambda _: left("r1")
-    assert world.run() is (Status.EMPTIED if deleted else Status.LEFTOVERS)
+    assert world.run() is (Status.PURGED if deleted else Status.LEFTOVERS)
     assert (("network.port", RoundPurpose.DELETE) in world.writes) is deleted
     assert ("network.port may be needed by compute.server" in world.deletion.message) is not deleted
 
 
 def test_what_is_behind_a_type_that_cannot_be_listed_is_not_deleted_even_if_that_type_is_not_selected():
-    world = emptying(SERVER, PORT, selection=NETWORK)
+    world = purging(SERVER, PORT, selection=NETWORK)
     world.answers = {"compute.server": lambda _: UNKNOWN, "network.port": lambda _: left("p1")}
     assert world.run() is Status.LEFTOVERS
     assert ("network.port", RoundPurpose.DELETE) not in world.writes
@@ -217,16 +217,14 @@ def test_what_is_behind_a_type_that_cannot_be_listed_is_not_deleted_even_if_that
 
 def test_a_report_names_the_unsupported_service_that_may_need_what_is_left():
     port = dataclasses.replace(PORT, after=("compute.server", "weather.station"))
-    world = emptying(SERVER, port, UNSUPPORTED, selection=NETWORK)
+    world = purging(SERVER, port, UNSUPPORTED, selection=NETWORK)
     world.answers["network.port"] = lambda _: left("p1")
     assert world.run() is Status.LEFTOVERS
     assert "network.port may be needed by weather" in world.deletion.message
 
 
 def test_a_report_counts_what_is_selected():
-    world = emptying(PORT, selection=Selection(tags=("x",))).finds(
-        "network.port", lambda _: mixed(["p1"], ["p2", "p3"])
-    )
+    world = purging(PORT, selection=Selection(tags=("x",))).finds("network.port", lambda _: mixed(["p1"], ["p2", "p3"]))
     assert world.run() is Status.LEFTOVERS
     assert world.deletion.message == "1 left in network.port"
 
@@ -238,7 +236,7 @@ def test_leftovers_that_are_all_unselected_do_not_satisfy_an_edge_as_unplanned_o
         assert dependencies.waits_for(PORT, [server], 2) == waits
 
 
-@pytest.mark.parametrize(("mode", "deleted"), [(Mode.CASCADE, True), (Mode.EMPTY, False)])
+@pytest.mark.parametrize(("mode", "deleted"), [(Mode.CASCADE, True), (Mode.PURGE, False)])
 def test_what_unplanned_resources_may_need_stays_in_a_project_that_is_kept(mode, deleted):
     world = World(deletion(mode=mode, plan_id="plan"), SERVER, PORT).finds("network.port")
     world.answers["compute.server"] = lambda _: left("new", reason=Reason.NOT_PLANNED)
@@ -252,7 +250,7 @@ def test_what_unplanned_resources_may_need_stays_in_a_project_that_is_kept(mode,
 
 # ------------------------------------------------------------------------------------------------------------- refused
 def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_is_deleted():
-    world = emptying(PORT).finds("network.port", lambda _: left("p1", reason=Reason.IN_USE))
+    world = purging(PORT).finds("network.port", lambda _: left("p1", reason=Reason.IN_USE))
     world.run(until=Status.DELETING)
     world.deletion = dataclasses.replace(world.deletion, project_gone_at=world.now)
     before = len(world.writes)
@@ -263,7 +261,7 @@ def test_a_project_that_another_client_deletes_meanwhile_fails_and_nothing_more_
 
 @pytest.mark.parametrize("selection", [EVERYTHING, Selection(services=("compute",))])
 def test_a_type_that_may_raise_a_lien_and_cannot_be_listed_does_not_lock_the_users_out_for_ever(selection):
-    world = emptying(SERVER, PORT, selection=selection, rules=Rules(lien_types=frozenset({"network.port"})))
+    world = purging(SERVER, PORT, selection=selection, rules=Rules(lien_types=frozenset({"network.port"})))
     world.answers["compute.server"] = lambda _: left("s1")
     world.answers["network.port"] = lambda _: CLEAR if world.step("release").state is StepState.DONE else UNKNOWN
     assert world.run() is Status.LEFTOVERS
@@ -274,7 +272,7 @@ def test_a_type_that_may_raise_a_lien_and_cannot_be_listed_does_not_lock_the_use
 
 def test_a_project_that_another_client_deletes_during_the_recovery_window_fails_at_once():
     day = datetime.timedelta(days=1)
-    world = emptying(PORT, rules=Rules(recovery_window=day)).finds("network.port")
+    world = purging(PORT, rules=Rules(recovery_window=day)).finds("network.port")
     world.run(until=Status.RECOVERABLE)
     world.deletion = dataclasses.replace(world.deletion, project_gone_at=world.now)
     assert world.run() is Status.FAILED
@@ -283,7 +281,7 @@ def test_a_project_that_another_client_deletes_during_the_recovery_window_fails_
 
 
 def test_a_selected_type_that_its_service_does_not_have_any_more_is_unknown():
-    world = emptying(PORT, SERVER, selection=Selection(types=("compute.server", "network.port")))
+    world = purging(PORT, SERVER, selection=Selection(types=("compute.server", "network.port")))
     world.run(until=Status.VERIFYING)
     del world.steps["network.port"]
     assert world.run() is Status.LEFTOVERS
@@ -292,7 +290,7 @@ def test_a_selected_type_that_its_service_does_not_have_any_more_is_unknown():
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_locked(dry_run):
-    world = emptying(PORT, selection=Selection(types=("network.prot",)), dry_run=dry_run)
+    world = purging(PORT, selection=Selection(types=("network.prot",)), dry_run=dry_run)
     assert world.run() is Status.FAILED
     assert world.deletion.reason == "not_in_catalog" and "network.prot" in world.deletion.message
     assert world.writes == []
@@ -300,19 +298,19 @@ def test_a_selection_of_what_the_catalog_does_not_have_fails_before_anything_is_
 
 def test_force_is_refused_in_every_status():
     for status in Status:
-        assert not forcible(deletion(mode=Mode.EMPTY, status=status))
+        assert not forcible(deletion(mode=Mode.PURGE, status=status))
 
 
 @each_case("kind", [StepKind.CLOSE, StepKind.REMOVE], "purpose", list(RoundPurpose), "origin", list(Origin))
 def test_the_guard_refuses_to_disable_and_to_remove_a_project_that_is_kept(kind, purpose, origin):
-    record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose, origin=origin)
+    record = deletion(mode=Mode.PURGE, status=Status.VERIFYING, purpose=purpose, origin=origin)
     for writing in (False, True):
         assert not allowed(record, Step("s", "d", kind, round=record.round), writing)
 
 
 def test_the_guard_refuses_to_delete_the_settings_of_a_project_that_is_kept():
     for purpose in RoundPurpose:
-        record = deletion(mode=Mode.EMPTY, status=Status.VERIFYING, purpose=purpose)
+        record = deletion(mode=Mode.PURGE, status=Status.VERIFYING, purpose=purpose)
         assert not allowed(record, dataclasses.replace(QUOTA, round=record.round), writing=True)
 
 
@@ -327,8 +325,8 @@ ANSWERS = st.sampled_from(
     st.dictionaries(st.sampled_from(["compute.server", "network.port", "dns.zone"]), st.lists(ANSWERS, max_size=8)),
     st.sampled_from([EVERYTHING, NETWORK, Selection(tags=("x",)), Selection(types=("dns.zone", "compute.server"))]),
 )
-def test_it_always_ends_and_is_emptied_only_if_the_last_lists_had_nothing_that_is_selected(answers, selection):
-    world = emptying(SERVER, FREE_PORT, sweep_step("dns.zone"), QUOTA, selection=selection)
+def test_it_always_ends_and_is_purged_only_if_the_last_lists_had_nothing_that_is_selected(answers, selection):
+    world = purging(SERVER, FREE_PORT, sweep_step("dns.zone"), QUOTA, selection=selection)
     script = {name: list(each) for name, each in answers.items()}
     last = {}
 
@@ -341,7 +339,7 @@ def test_it_always_ends_and_is_emptied_only_if_the_last_lists_had_nothing_that_i
     status = world.run()
     assert status not in LIVE and not world.deletion.has_changes
     assert {"close", "remove", "network.quota"}.isdisjoint(world.dispatched)
-    if status is Status.EMPTIED:
+    if status is Status.PURGED:
         for name, result in last.items():
             if selection.has_type(*name.split(".")):
                 assert result.outcome is not Outcome.UNKNOWN
@@ -352,7 +350,7 @@ def test_it_always_ends_and_is_emptied_only_if_the_last_lists_had_nothing_that_i
 
 # ------------------------------------------------------------------------------------------------------ giving it back
 def test_nothing_is_listed_and_nothing_counts_once_the_project_is_being_given_back():
-    world = emptying(PORT)
+    world = purging(PORT)
     # The service answers again as soon as the lock is undone: its users may have created something since.
     world.answers["network.port"] = lambda _: CLEAR if "release" in world.dispatched else UNKNOWN
     assert world.run() is Status.LEFTOVERS
@@ -362,7 +360,7 @@ def test_nothing_is_listed_and_nothing_counts_once_the_project_is_being_given_ba
 
 
 def test_a_survey_that_fails_the_deletion_still_does_so_once_the_project_is_given_back():
-    world = emptying(PORT).finds("network.port")
+    world = purging(PORT).finds("network.port")
     world.run(until=Status.VERIFYING)
     world.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "it is immutable")
     assert world.run() is Status.FAILED
