@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from oslo_context.context import RequestContext
 
+from cleanup_orchestrator import shapes
 from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import Subject, commands
+from cleanup_orchestrator.shapes.render import render
+from cleanup_orchestrator.store import BlockedResources
 
 #: Resources that a blocker of a deletion names at most; the leftovers have all of them.
 NAMED = 10
-
-#: The reasons of leftovers that may name what blocks them.
-_NAMING = frozenset({Reason.FOREIGN, Reason.IN_USE, Reason.PROTECTED})
 
 
 #: Returns whether the requester may read a project, by its domain (empty: unknown) and its id.
@@ -58,12 +59,30 @@ class Blocking:
         return [blocking(each, d, self._may_read) for each in blocked_by]
 
     def with_blocking_resources(self, d: Deletion, view: dict[str, Any]) -> dict[str, Any]:
-        """Return the view of a deletion or a plan whose blockers have ``blocked_by``."""
+        """Return the view of a deletion or a plan whose blockers name the resources that they are about."""
         blockers: list[dict[str, Any]] = view["blockers"]
-        places = [(b["region"], b["service"], b["type"], b["reason"]) for b in blockers if b["reason"] in _NAMING]
-        by_place = self._context.store.blocking(d.id, places, NAMED) if places else {}
-        named = [{**b, "blocked_by": self.shown(d, by_place.get(_place(b), ()))} for b in blockers]
-        return {**view, "blockers": named}
+        places = [(b["region"], b["service"], b["type"], b["reason"]) for b in blockers if b["service"]]
+        by_place = self._context.store.blocked(d.id, places, NAMED) if places else {}
+        return {**view, "blockers": [self._named(d, b, by_place.get(_place(b))) for b in blockers]}
+
+    def _named(self, d: Deletion, blocker: dict[str, Any], blocked: BlockedResources | None) -> dict[str, Any]:
+        """Return a blocker with the resources that it is about, and what blocks these."""
+        if blocked is None:
+            return blocker
+        by = {(b.get("type"), b.get("id")): b for one in blocked.first for b in one.blocked_by}
+        copied = (
+            commands(
+                str(one.reason), Subject(d.id, d.project_id, blocker["service"], blocker["type"], one.id), one.remedy
+            )
+            for one in blocked.first
+        )
+        return {
+            **blocker,
+            "commands": list(dict.fromkeys(itertools.chain.from_iterable(copied))),
+            "number": blocked.number,
+            "resources": [render(shapes.BlockedResource, one) for one in blocked.first],
+            "blocked_by": self.shown(d, list(by.values())[:NAMED]),
+        }
 
     def _may_read(self, domain_id: str, project_id: str) -> bool:
         """Whether the requester may see the deletions of a project.

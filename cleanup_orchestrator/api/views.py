@@ -12,10 +12,10 @@ from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.condition_types import Condition
-from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionView
+from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionView, Mode
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
-from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, remedy
+from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, commands, remedy
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.snapshot import settle_until
 from cleanup_orchestrator.core.step import Leftover, StepKind, StepState, StepView
@@ -74,7 +74,7 @@ def deletion(
     """
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
     detail = {
-        "children": [_child(c) for c in d.children],
+        "children": [_child(c, d.mode) for c in d.children],
         "liens": [hold(one, readable) for one in d.liens],
         "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],
         "counts": counts(d, steps),
@@ -100,7 +100,7 @@ def _listed(
     """Return the fields of a deletion in a list that are no attributes of its record."""
     return {
         "message": messages.message(d),
-        "attention_message": messages.needed_action(d.attention),
+        "attention_message": messages.needed_action(d.attention, d.mode),
         "cancellable": cancellable(d),
         "retryable": retryable(d),
         "restorable": restorable(d),
@@ -122,8 +122,8 @@ def _condition(c: Condition, readable: Collection[str]) -> dict[str, Any]:
     return render(shapes.Condition, c, message=_condition_text(c.type, c.status, c.reason, c.message, readable))
 
 
-def _child(c: Child) -> dict[str, Any]:
-    return render(shapes.ChildDeletion, c, attention_message=messages.needed_action(c.attention))
+def _child(c: Child, mode: Mode) -> dict[str, Any]:
+    return render(shapes.ChildDeletion, c, attention_message=messages.needed_action(c.attention, mode))
 
 
 def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]
 
 
 def blockers_of(d: DeletionView, steps: Iterable[StepView]) -> list[dict[str, Any]]:
-    """Return the blockers of a deletion. ``Blocking`` adds the resources that block the leftovers."""
-    return [render(shapes.Blocker, b, blocked_by=()) for b in blockers(d, steps)]
+    """Return the blockers of a deletion. ``Blocking`` adds the resources that they are about."""
+    return [render(shapes.Blocker, b, number=0, resources=(), blocked_by=()) for b in blockers(d, steps)]
 
 
 def _condition_text(type_: str, status: bool, reason: str, message: str, readable: Collection[str]) -> str:
@@ -224,14 +224,9 @@ def leftover(
     """
     one = row.leftover
     waiting = waits.get((row.region, row.service, row.type)) if one.reason is Reason.PRESENT else None
-    return render(
-        shapes.Leftover,
-        one,
-        **place(row),
-        message=waiting or one.message,
-        remedy=_remedy(row, d, behind, blocked_by),
-        blocked_by=blocked_by,
-    )
+    text, copied = _remedy(row, d, behind, blocked_by)
+    remedies = {"remedy": text, "commands": copied}
+    return render(shapes.Leftover, one, **place(row), message=waiting or one.message, **remedies, blocked_by=blocked_by)
 
 
 def place(row: LeftoverRow) -> dict[str, str]:
@@ -244,21 +239,21 @@ def _remedy(
     d: Deletion,
     behind: Mapping[messages.Place, Sequence[str]] | None,
     blocked_by: Sequence[Mapping[str, Any]],
-) -> str:
-    """Return what a person can do about a leftover."""
+) -> tuple[str, tuple[str, ...]]:
+    """Return what a person can do about a leftover, and the commands of that which can be copied."""
     one, reason = row.leftover, messages.reason_now(d, row.leftover.reason)
     if one.remedy and (one.abandoned or one.reason is Reason.PROJECT_GONE):
-        return one.remedy
+        return one.remedy, ()
     known = "" if force.works(d) else one.remedy  # under force, it says how an abandoned resource is removed
     subject = Subject(d.id, d.project_id, row.service, row.type, one.id, _owners(d, blocked_by))
     if one.reason is Reason.PRESENT and reason == Reason.QUEUED:
         stopped = None if behind is None else behind.get((row.region, row.service, row.type), ())
         if stopped:
-            return subject.fill(BEHIND, behind=", ".join(stopped))
+            return subject.fill(BEHIND, behind=", ".join(stopped)), commands("", subject, BEHIND)
         known = known or (WAITS if stopped is None else "")
     elif one.reason is Reason.IN_USE and not one.blocked_by:
         known = known or UNNAMED
-    return remedy(reason, subject, known)
+    return remedy(reason, subject, known), commands(reason, subject, known)
 
 
 def _owners(d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> str:

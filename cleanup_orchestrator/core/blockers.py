@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.core import force, trees
 from cleanup_orchestrator.core.deletion import Deletion, DeletionView, RoundPurpose, Status
-from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, Subject, remedy
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, Subject, commands, remedy
 from cleanup_orchestrator.core.snapshot import in_scope
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
 from cleanup_orchestrator.core.transitions import LIVE
@@ -26,6 +26,7 @@ class Blocker:
     reason: str
     message: str
     remedy: str
+    commands: tuple[str, ...]  #: those of the remedy that a person can copy
 
 
 def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker, ...]:
@@ -38,6 +39,7 @@ def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker
             step.reason,
             step.message,
             remedy_of(deletion, step),
+            commands(step.reason, _subject(deletion, step), step.remedy),
         )
         for step in steps
         if blocks(deletion, step)
@@ -47,7 +49,11 @@ def blockers(deletion: DeletionView, steps: Iterable[StepView]) -> tuple[Blocker
 
 def remedy_of(deletion: Deletion, step: StepView) -> str:
     """Return what a person does about the reason of a step."""
-    return remedy(step.reason, Subject(deletion.id, deletion.project_id, step.service, step.type), step.remedy)
+    return remedy(step.reason, _subject(deletion, step), step.remedy)
+
+
+def _subject(deletion: Deletion, step: StepView) -> Subject:
+    return Subject(deletion.id, deletion.project_id, step.service, step.type)
 
 
 def blocks(deletion: DeletionView, step: StepView) -> bool:

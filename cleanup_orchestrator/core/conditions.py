@@ -222,7 +222,9 @@ def _blocked(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     d = view.deletion
     names = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
     if view.below and not d.dry_run and d.status is not Status.CANCELLING:
-        names += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.needing_person(d))
+        names += sorted(
+            f"project {c.project_name or c.project_id}: {', '.join(c.attention)}" for c in trees.needing_person(d)
+        )
     return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(names)) if names else None
 
 

@@ -137,7 +137,7 @@ class Child:
     status: Status
     status_at: datetime.datetime  #: since when the status holds
     project_name: str = ""
-    attention: str = ""  #: see ``Deletion.attention``
+    attention: tuple[str, ...] = ()  #: see ``Deletion.attention``
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -270,6 +270,7 @@ class Deletion:
     retry_now_at: datetime.datetime | None = None  #: steps that began before this time do not wait for their next try
     has_changes: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
     has_holds: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
+    superseded: bool = False  #: it ended failed or with leftovers, and its project has a later deletion (derived)
     queue_state: QueueState = QueueState.OUT  #: see :mod:`.queue`; the engine decides it
     turn_at: datetime.datetime | None = None  #: when it last got a place
     version: int = 0  #: of the row, for compare-and-swap
@@ -290,21 +291,18 @@ class Deletion:
         return self.domain_id, self.user_id
 
     @property
-    def attention(self) -> str:
-        """Return why the deletion needs a person: a status, or a word that its conditions ask with.
+    def attention(self) -> tuple[str, ...]:
+        """Return every cause for which the deletion needs a person now, the most urgent one first.
 
-        It is empty if no person is needed, and for a dry run.
+        A cause is a status, or a word that a condition asks with. There is none for a dry run, and for a deletion whose
+        project has a later one.
         """
-        if self.dry_run:
-            return ""
+        if self.dry_run or self.superseded:
+            return ()
         if self.status in (Status.FAILED, Status.LEFTOVERS):
-            return str(self.status)
-        for type_, rule in CONDITIONS.items():
-            if rule.asks and (condition := self.condition(type_)):
-                asks = [word for word in rule.asks if word in (condition.type, condition.reason)]
-                if asks:
-                    return asks[0]
-        return ""
+            return (str(self.status),)
+        true = [(rule.asks, each) for type_, rule in CONDITIONS.items() if (each := self.condition(type_))]
+        return tuple(word for asks, each in true for word in asks if word in (each.type, each.reason))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
@@ -23,11 +23,14 @@ _ACTIONS: Mapping[str, str] = {
     Status.LEFTOVERS: "remove the leftovers, then retry",
     Status.FAILED: "remove the cause, then retry",
 }
+#: A report deletes nothing, so that a retry lists the same again.
+_AFTER_REPORT = "request a cascade, which deletes the leftovers; or remove them by hand, then retry"
 
 
-def needed_action(attention: str) -> str:
-    """Return what a person does about a deletion with this ``attention``; empty: nothing, or the word is not known."""
-    return _ACTIONS.get(attention, "")
+def needed_action(attention: Iterable[str], mode: Mode = Mode.CASCADE) -> str:
+    """Return what a person does about a deletion with these causes of its ``attention``; empty: nothing is known."""
+    actions = {**_ACTIONS, Status.LEFTOVERS: _AFTER_REPORT} if mode is Mode.REPORT else _ACTIONS
+    return "; ".join(actions[cause] for cause in attention if cause in actions)
 
 
 def message(deletion: Deletion) -> str:

@@ -253,4 +253,37 @@ def remedy(reason: str, subject: Subject = Subject(), known: str = "") -> str:
 
     :param known: a remedy that says more than that of the reason; empty: there is none
     """
-    return subject.fill(known or REMEDIES.get(reason, "see the message"))
+    return subject.fill(_template(reason, known))
+
+
+def commands(reason: str, subject: Subject = Subject(), known: str = "") -> tuple[str, ...]:
+    """Return the commands of a remedy that a person can copy.
+
+    The text of the remedy can name further ones. A command that deletes or gives up something, that ends the deletion,
+    or that changes a resource of another project is left out: nobody runs it without the text that says what it harms.
+    So is one with a value that a shell would not read as one word, or that a client would read as an option: users
+    choose some of the values.
+
+    :param known: as for :func:`remedy`
+    """
+    if reason == Reason.FOREIGN:
+        return ()
+    found = _COMMAND.findall(_template(reason, known))  # before the values are filled in: they are no commands
+    words = ([(word, subject.fill(word)) for word in each.split()] for each in found if not _HARMFUL.search(each))
+    whole = (each for each in words if all(_is_plain(word, filled) for word, filled in each))
+    return tuple(dict.fromkeys(" ".join(filled for _, filled in each) for each in whole))
+
+
+def _is_plain(word: str, filled: str) -> bool:
+    """Whether a word of a command means nothing to a shell, and is an option only if its template is one."""
+    return bool(_PLAIN.fullmatch(filled)) and filled.startswith("-") is word.startswith("-")
+
+
+def _template(reason: str, known: str) -> str:
+    return known or REMEDIES.get(reason, "see the message")
+
+
+#: A command in a remedy, in single quotes.
+_COMMAND = re.compile(r"(?<![\w'\"])'((?:openstack|mistral) [^'\"]*[^'\" ])'(?![\w'\"])")
+_HARMFUL = re.compile(r"\b(?:delete|undeploy|purge|cancel|force|waiver create)\b")
+_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")

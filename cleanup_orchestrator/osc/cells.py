@@ -76,7 +76,7 @@ class Children(Rows):
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one project, the status of its deletion, and whether it needs a person."""
-        words = [one_line(row[key]) for key in ("status", "attention") if row.get(key)]
+        words = [one_line(each) for each in (row.get("status"), *(row.get("attention") or ())) if each]
         return f"{one_line(row.get('project_name') or row.get('project_id') or '')}: {', '.join(words)}"
 
 

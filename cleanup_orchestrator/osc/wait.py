@@ -34,6 +34,8 @@ MESSAGE_WIDTH = 100
 BLOCKED = 3
 #: Seconds after a retry in which a deletion may still show what blocked it before: the workers try again meanwhile.
 RETRY_PATIENCE = 15.0
+#: The causes of ``attention`` that a retry helps, once they are cleared.
+_RETRIED = frozenset({"blocked", "failed", "leftovers"})
 #: Conditions of a deletion that does not go on, and that has blockers.
 STANDSTILL = ("blocked", "stalled")
 #: The purpose of a round that the status implies.
@@ -443,7 +445,7 @@ def _to_retry(watched: Sequence[WatchedDeletion]) -> dict[str, str]:
             names[one_line(each.deletion["id"])] = each.label if each.above else "it"
         for child in each.deletion.get("children") or ():
             # Those that have ended, or cannot be listed, are not watched.
-            if child["deletion_id"] not in known and child.get("attention") in ("blocked", "failed", "leftovers"):
+            if child["deletion_id"] not in known and _RETRIED.intersection(child.get("attention") or ()):
                 names[one_line(child["deletion_id"])] = f"{each.label}/{label(child)}"
     return names
 

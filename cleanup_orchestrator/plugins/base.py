@@ -53,7 +53,7 @@ from cleanup_orchestrator.plugins.contract import (
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.parts import PORTS
 from cleanup_orchestrator.plugins.quotas import quota_limits, quota_type
-from cleanup_orchestrator.plugins.remedies import failed_in, state_remedies
+from cleanup_orchestrator.plugins.remedies import failed_in, protection_remedy, state_remedies
 from cleanup_orchestrator.plugins.values import (
     NIL_UUID,
     ROW,
@@ -152,6 +152,7 @@ __all__ = [
     "nova",
     "pick",
     "port_uses",
+    "protection_remedy",
     "quota_limits",
     "quota_type",
     "refuse",

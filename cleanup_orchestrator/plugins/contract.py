@@ -12,7 +12,17 @@ from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.calls import Rest, Sdk
 from cleanup_orchestrator.plugins.old_names import renamed
-from cleanup_orchestrator.plugins.values import SCOPED, ProjectDefinition, Resource, Row, Verdict, fill, in_bytes, pick
+from cleanup_orchestrator.plugins.values import (
+    SCOPED,
+    ProjectDefinition,
+    Resource,
+    Row,
+    Verdict,
+    fill,
+    in_bytes,
+    pick,
+    word,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -351,7 +361,8 @@ class ResourceType:
         if not template or (resource is None and ("{id}" in template or "{row" in template)):
             return ""
         try:
-            return str(fill(template, project, resource))
+            named = resource and dataclasses.replace(resource, id=word(resource.id))
+            return str(fill(template, project, named))
         except (LookupError, ValueError, AttributeError, TypeError):
             return ""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.plugins.contract import ResourceType, Use
-from cleanup_orchestrator.plugins.values import Resource
+from cleanup_orchestrator.plugins.values import Resource, word
 
 #: Calls that a remedy names at most; ``blocked_by`` has all rows.
 _MAX_CALLS = 3
@@ -144,8 +143,8 @@ def call(used: str, use: Use | None, user: Mapping[str, str], resource: Resource
     by = user.get("type", "")
     template = (use.ends if use is not None else "") or _BY_USE.get(f"{used}:{by}") or _BY_USER.get(by, "")
     try:
-        words = {"id": _word(user["id"]), "used": _word(resource.id), "row": _Words(resource.data)}
-        return template.format_map({**words, **({"of": _word(user["of"])} if user.get("of") else {})})
+        words = {"id": word(user["id"]), "used": word(resource.id), "row": _Words(resource.data)}
+        return template.format_map({**words, **({"of": word(user["of"])} if user.get("of") else {})})
     except (LookupError, ValueError, AttributeError, TypeError):
         return ""
 
@@ -184,7 +183,7 @@ def remedy(
     said += "; then it is deleted automatically"
     if not harms:
         return f"{said}. Its service refuses the delete until then"
-    name = _word(whole or f"{used}:{one.id}")
+    name = word(whole or f"{used}:{one.id}")
     decided = f"openstack project deletion force --although-used {name} --reason WHY {{project}}"
     return (
         f"{said}. Otherwise an admin decides, for this deletion alone, that it is deleted although it is used, which "
@@ -192,13 +191,8 @@ def remedy(
     )
 
 
-def _word(value: object) -> str:
-    """Return a value as one word of a shell: other projects chose some of them."""
-    return shlex.quote(str(value))
-
-
 class _Words(dict[str, object]):
     """A row whose values are words of a shell."""
 
     def __getitem__(self, key: str) -> object:
-        return _word(super().__getitem__(key))
+        return word(super().__getitem__(key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -30,6 +31,7 @@ def state_remedies(see: str, call: str, who: str = "an admin") -> Mapping[Reason
     :param call: what clears the state, to be copied; a template for :func:`fill` with the resource
     :param who: who may do that
     """
+    call = f"'{call}'" if re.fullmatch(r"openstack [^,;']+", call) else call
     after = "It is deleted automatically then"
     return {
         Reason.ERROR: f"{see}. Remove the cause: it is tried again automatically. If that does not help, {who} can "
@@ -41,3 +43,12 @@ def state_remedies(see: str, call: str, who: str = "an admin") -> Mapping[Reason
         Reason.IN_USE: f"see what blocks it: it is tried again automatically. If only its state is stale, {who} clears "
         f"it: {call}. {after}",
     }
+
+
+def protection_remedy(how: str) -> Mapping[Reason, str]:
+    """Return ``ResourceType.remedies`` for resources that a rule in ``protect`` protects.
+
+    :param how: what ends the protection, with the call in single quotes; a template for :func:`fill` with the resource
+    """
+    retry = "'openstack project deletion retry {{deletion}}' makes the deletion try at once"
+    return {Reason.PROTECTED: f"its owner, or an admin, {how}; {retry}"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -116,6 +117,16 @@ def fill(value: Any, project: ProjectDefinition, resource: Resource | None = Non
     if isinstance(value, list | tuple):
         return [fill(v, project, resource) for v in value]
     return value
+
+
+def word(value: object) -> str:
+    """Return a value as one word of a shell, for a command that a person copies: users choose some of them.
+
+    :raises ValueError: the command would read the word as an option
+    """
+    if str(value).startswith("-"):
+        raise ValueError(value)
+    return shlex.quote(str(value))
 
 
 def quoted(resource: Resource) -> Resource:

@@ -29,6 +29,15 @@ class BlockingResource(CleanupResource):
     project_name: str | None = resource.Body("project_name", type=str)
 
 
+class BlockedResource(CleanupResource):
+    """A resource that a deletion cannot delete."""
+
+    #: ID of the resource in its service. In Swift: the name of the container.
+    id: str = resource.Body("id", type=str)
+    #: Name of the resource in its service.
+    name: str = resource.Body("name", type=str)
+
+
 class Blocker(CleanupResource):
     """What prevents a deletion from continuing."""
 
@@ -45,6 +54,13 @@ class Blocker(CleanupResource):
     message: str = resource.Body("message", type=str)
     #: How to clear it.
     remedy: str = resource.Body("remedy", type=str)
+    #: The commands of the remedies of ``resources`` that can be copied, or that of ``remedy``: without one that deletes
+    #: or gives up something. Words in capitals stand for a value.
+    commands: list[str] = resource.Body("commands", type=list, list_type=str)
+    #: Number of resources that it is about. 0: it is not about resources, or they are not known.
+    number: int = resource.Body("number", type=int)
+    #: The first of these resources, at most 10.
+    resources: list[BlockedResource] = resource.Body("resources", type=list, list_type=BlockedResource)
     #: Resources that block one or more of its leftovers, at most 10.
     blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
 
@@ -187,7 +203,7 @@ class ChildDeletion(CleanupResource):
     #: Its status.
     status: str = resource.Body("status", type=str)
     #: Its ``attention``.
-    attention: str = resource.Body("attention", type=str)
+    attention: list[str] = resource.Body("attention", type=list, list_type=str)
     #: The same as text.
     attention_message: str = resource.Body("attention_message", type=str)
 
@@ -251,10 +267,11 @@ class Deletion(CleanupResource):
     #: What the deletion does now and what it waits for, or how it ended: text for a person, which may change between
     #: releases.
     message: str = resource.Body("message", type=str)
-    #: What the deletion needs from a person: ``blocked``, ``stalled``, ``approval``, ``lien``, ``brake``, ``leftovers``
-    #: or ``failed``. Empty: nothing. A dry run needs nothing.
-    attention: str = resource.Body("attention", type=str)
-    #: The same as text.
+    #: Every cause for which the deletion needs a person now: ``stalled``, ``approval``, ``lien``, ``brake``,
+    #: ``blocked``, ``leftovers`` or ``failed``. Empty: it needs no person. A dry run needs none, and a deletion whose
+    #: project has a later one needs none.
+    attention: list[str] = resource.Body("attention", type=list, list_type=str)
+    #: What a person does about it. Empty: nothing.
     attention_message: str = resource.Body("attention_message", type=str)
     #: Number of the attempt, from 1. Each retry of a deletion that has ended adds 1.
     attempt: int = resource.Body("attempt", type=int)

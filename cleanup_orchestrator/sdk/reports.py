@@ -32,6 +32,9 @@ class Leftover(TypeInRegion):
     #: What to do, who may do it, and what happens then: never empty. Of an abandoned resource, and with
     #: ``project_gone``: how to delete it by hand, if that is known.
     remedy: str = resource.Body("remedy", type=str)
+    #: The commands of ``remedy`` that can be copied: without one that deletes or gives up something, and without one
+    #: for a resource of another project. Words in capitals stand for a value.
+    commands: list[str] = resource.Body("commands", type=list, list_type=str)
     #: Whether force abandoned the resource.
     abandoned: bool = resource.Body("abandoned", type=bool)
     #: ID of the project that the resource belongs to, recorded under force and for a project that Keystone does not

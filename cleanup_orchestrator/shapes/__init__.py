@@ -7,6 +7,7 @@ imports the standard library and ``core``.
 
 from cleanup_orchestrator.shapes.deletions import (
     Approval,
+    BlockedResource,
     Blocker,
     BlockingResource,
     ChildDeletion,
@@ -40,8 +41,9 @@ from cleanup_orchestrator.shapes.reports import (
 )
 
 __all__ = [
-    "Approval", "Blocker", "BlockingResource", "Brake", "ChildDeletion", "Condition", "Count", "Deletion", "Event",
-    "Force", "Grant", "Leftover", "Lien", "NotCoveredType", "Orphan", "OrphanProject", "OrphanScan", "Plan",
-    "PlannedResource", "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover", "ScanCounts", "ScannedType",
-    "Selection", "Service", "SkippedService", "TypeCount", "TypeFacts", "UnseenType", "Waiver",
+    "Approval", "BlockedResource", "Blocker", "BlockingResource", "Brake", "ChildDeletion", "Condition", "Count",
+    "Deletion", "Event", "Force", "Grant", "Leftover", "Lien", "NotCoveredType", "Orphan", "OrphanProject",
+    "OrphanScan", "Plan", "PlannedResource", "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover",
+    "ScanCounts", "ScannedType", "Selection", "Service", "SkippedService", "TypeCount", "TypeFacts", "UnseenType",
+    "Waiver",
 ]  # fmt: skip

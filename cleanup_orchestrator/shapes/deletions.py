@@ -34,6 +34,13 @@ class BlockingResource(Shape):
     )
 
 
+class BlockedResource(Shape):
+    """A resource that a deletion cannot delete."""
+
+    id: str = field("ID of the resource in its service. In Swift: the name of the container.")
+    name: str = field("Name of the resource in its service.")
+
+
 class Blocker(Shape):
     """What prevents a deletion from continuing."""
 
@@ -46,6 +53,12 @@ class Blocker(Shape):
     reason: str = field("Code of the reason.")
     message: str = field("The same as text.")
     remedy: str = field("How to clear it.")
+    commands: list[str] = field(
+        "The commands of the remedies of ``resources`` that can be copied, or that of ``remedy``: without one that "
+        "deletes or gives up something. Words in capitals stand for a value.",
+    )
+    number: int = field("Number of resources that it is about. 0: it is not about resources, or they are not known.")
+    resources: list[BlockedResource] = field("The first of these resources, at most 10.")
     blocked_by: list[BlockingResource] = field("Resources that block one or more of its leftovers, at most 10.")
 
 
@@ -150,7 +163,7 @@ class ChildDeletion(Shape):
     project_id: str = field("ID of its project.")
     project_name: str = field("Name of its project. Empty: not known.")
     status: str = word(Status, "Its status.")
-    attention: str = field("Its ``attention``.")
+    attention: list[str] = field("Its ``attention``.")
     attention_message: str = field("The same as text.")
 
 
@@ -218,11 +231,12 @@ class Deletion(
         "What the deletion does now and what it waits for, or how it ended: text for a person, which may change "
         "between releases.",
     )
-    attention: str = field(
-        "What the deletion needs from a person: ``blocked``, ``stalled``, ``approval``, ``lien``, ``brake``, "
-        "``leftovers`` or ``failed``. Empty: nothing. A dry run needs nothing.",
+    attention: list[str] = field(
+        "Every cause for which the deletion needs a person now: ``stalled``, ``approval``, ``lien``, ``brake``, "
+        "``blocked``, ``leftovers`` or ``failed``. Empty: it needs no person. A dry run needs none, and a deletion "
+        "whose project has a later one needs none.",
     )
-    attention_message: str = field("The same as text.")
+    attention_message: str = field("What a person does about it. Empty: nothing.")
     attempt: int = field(
         "Number of the attempt, from 1. Each retry of a deletion that has ended adds 1.", minimum=1, quiet=True
     )

@@ -23,6 +23,10 @@ class Leftover(TypeInRegion, many="leftovers"):
         "What to do, who may do it, and what happens then: never empty. Of an abandoned resource, and with "
         "``project_gone``: how to delete it by hand, if that is known.",
     )
+    commands: list[str] = field(
+        "The commands of ``remedy`` that can be copied: without one that deletes or gives up something, and without "
+        "one for a resource of another project. Words in capitals stand for a value.",
+    )
     abandoned: bool = field("Whether force abandoned the resource.")
     owner: str | None = field(
         "ID of the project that the resource belongs to, recorded under force and for a project that Keystone does not "

@@ -22,7 +22,7 @@ from cleanup_orchestrator.store.deletes import Deletes
 from cleanup_orchestrator.store.deletions import Deletions, Span
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay, TooManyDeletions
 from cleanup_orchestrator.store.journal import EventRow, Journal, ProjectEvent
-from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers, ProjectLeftover
+from cleanup_orchestrator.store.leftovers import BlockedResources, LeftoverRow, Leftovers, ProjectLeftover
 from cleanup_orchestrator.store.liens import Liens
 from cleanup_orchestrator.store.orphans import OrphanScans
 from cleanup_orchestrator.store.paging import Page
@@ -37,6 +37,7 @@ from cleanup_orchestrator.store.waivers import Waivers
 __all__ = [
     "OPTS",
     "AlreadyUnderWay",
+    "BlockedResources",
     "CommitListener",
     "Conflict",
     "Database",
@@ -81,7 +82,7 @@ class Store:
         self.withheld, self.finish = steps.withheld, steps.finish
 
         leftovers = Leftovers(database)
-        self.leftovers, self.blocking = leftovers.page, leftovers.blocking
+        self.leftovers, self.blocked = leftovers.page, leftovers.blocked
         self.leftovers_of_all_projects = leftovers.of_all_projects
         self.deletes = Deletes(database).of_step
 

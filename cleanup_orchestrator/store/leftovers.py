@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +29,14 @@ class LeftoverRow:
     service: str
     type: str
     leftover: Leftover
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockedResources:
+    """Leftovers of one type with one reason: their number, and the first of them."""
+
+    number: int
+    first: Sequence[Leftover]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,25 +109,25 @@ class Leftovers(Repository):
         ]
 
     @retry_transient
-    def blocking(
+    def blocked(
         self, deletion_id: str, places: Collection[tuple[str, str, str, str]], limit: int
-    ) -> dict[tuple[str, str, str], list[Mapping[str, str]]]:
-        """Return what blocks the leftovers of each type: the first different resources that are named.
+    ) -> dict[tuple[str, str, str], BlockedResources]:
+        """Return the leftovers of each type that are left for a reason, and how many there are.
 
         :param places: region, service, type, and the reason of the leftovers that are read
-        :param limit: of the leftovers that are read, and of the resources that are returned, for each type
+        :param limit: of the leftovers that are returned for each type
         """
-        blockers: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
-        columns = t.leftovers.c
+        blocked: dict[tuple[str, str, str], BlockedResources] = {}
+        columns, number = t.leftovers.c, sa.func.count().over().label("number")
         with self._database.read() as c:
             for *place, reason in places:
                 where = sa.tuple_(columns.region, columns.service, columns.type) == tuple(place)
-                query = sa.select(columns.blocked_by).where(columns.deletion_id == deletion_id, where)
-                rows = c.execute(query.where(columns.reason == reason).order_by(columns.id).limit(limit))
-                named = {(b.get("type"), b.get("id")): b for row in rows for b in row.blocked_by}
-                if named:
-                    blockers[place[0], place[1], place[2]] = list(named.values())[:limit]
-        return blockers
+                query = sa.select(t.leftovers, number).where(columns.deletion_id == deletion_id, where)
+                rows = c.execute(query.where(columns.reason == reason).order_by(columns.id).limit(limit)).all()
+                if rows:
+                    found = BlockedResources(rows[0].number, tuple(map(records.leftover, rows)))
+                    blocked[place[0], place[1], place[2]] = found
+        return blocked
 
 
 def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:

@@ -35,7 +35,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
 #: Fields of a deletion that are computed from other tables.
-_DERIVED = frozenset({"has_changes", "has_holds"})
+_DERIVED = frozenset({"has_changes", "has_holds", "superseded"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
         plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
     ]
     values["waivers"] = stored_waivers(d.waivers)
-    values["attention"] = d.attention
+    values["attention"] = ",".join(d.attention)
     values["forced"] = plain(d.forced.to_dict()) if d.forced else None
     values["tally"] = dataclasses.asdict(d.tally)
     values["selection"] = plain(d.selection.to_dict()) if d.selection else None
@@ -72,7 +72,14 @@ def derived(id_: sa.ColumnElement[str], project_id: sa.ColumnElement[str]) -> li
 
 def select_deletions() -> sa.Select[Any]:
     """Return a query for all columns of deletions, also the computed ones."""
-    return sa.select(t.deletions, *derived(t.deletions.c.id, t.deletions.c.project_id))
+    later = sa.and_(_ended_badly(), superseded()).label("superseded")
+    return sa.select(t.deletions, *derived(t.deletions.c.id, t.deletions.c.project_id), later)
+
+
+def _ended_badly() -> sa.ColumnElement[bool]:
+    """Return the condition for deletions that ended and need an operator, unless they are superseded."""
+    d = t.deletions.c
+    return sa.and_(d.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), d.dry_run.is_(False))
 
 
 def superseded() -> sa.ColumnElement[bool]:
@@ -91,10 +98,7 @@ def needs_attention() -> sa.ColumnElement[bool]:
     superseded. Those that ended are found by an index on their status.
     """
     table = t.deletions
-    ended = sa.and_(
-        *(table.c.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), table.c.dry_run.is_(False)),
-        sa.not_(superseded()),
-    )
+    ended = sa.and_(_ended_badly(), sa.not_(superseded()))
     return sa.or_(sa.and_(table.c.live_project_id.is_not(None), table.c.attention != ""), ended)
 
 
@@ -128,6 +132,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["selection"] = Selection.from_dict(values["selection"]) if values["selection"] else EVERYTHING
     values["tally"] = Tally(**values["tally"])
     values["has_changes"], values["has_holds"] = bool(computed.has_changes), bool(computed.has_holds)
+    values["superseded"] = bool(mapping.get("superseded"))
     return Deletion(**values)
 
 
@@ -187,8 +192,8 @@ def child(row: Row[Any]) -> Child:
 
     It needs no person if its project has a later deletion; see :func:`needs_attention`.
     """
-    status = Status(row.status)
-    return Child(row.id, row.project_id, status, row.status_at, row.project_name, row.attention if row.asks else "")
+    status, causes = Status(row.status), tuple(filter(None, row.attention.split(","))) if row.asks else ()
+    return Child(row.id, row.project_id, status, row.status_at, row.project_name, causes)
 
 
 def plain(value: Any) -> Any:

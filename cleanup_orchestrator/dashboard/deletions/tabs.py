@@ -74,7 +74,7 @@ def of_deletion(request: HttpRequest, deletion: sdk.Deletion) -> list[Tab]:
 
 
 def _attention_url(request: HttpRequest, deletion: sdk.Deletion) -> str:
-    page, rule = _PLACES.get(deletion.attention, ("", ""))
+    page, rule = next((_PLACES[cause] for cause in deletion.attention if cause in _PLACES), ("", ""))
     if not rule:
         return page
     return str(reverse(page)) if calls.allowed(request, rule) else ""

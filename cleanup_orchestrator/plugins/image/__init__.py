@@ -37,6 +37,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
     linked,
+    protection_remedy,
     refuse,
     state_remedies,
 )
@@ -245,6 +246,7 @@ def _explain_staged(connection: Connection, project: ProjectDefinition, image: R
 
 
 _REMEDIES = {
+    **protection_remedy("makes the image private: 'openstack image set --private {id}'"),
     **state_remedies(
         "openstack image show {id} has its status, and the log of glance-api the cause",
         "openstack image set --activate {id}, for one that is deactivated",
@@ -393,6 +395,10 @@ SERVICE = Service(
             title="display_name",
             owner="owner",
             protect=(_protect_namespace,),
+            remedies=protection_remedy(
+                "makes the namespace private, or renames it as the message says: 'openstack image metadef namespace "
+                "set --private {id}'"
+            ),
             used_by=(),
             prepare=(_unprotect_namespace,),
             unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",

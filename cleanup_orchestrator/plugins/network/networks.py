@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     exceptions,
     linked,
+    protection_remedy,
     refuse,
     refuse_foreign,
     refused_in_use,
@@ -193,6 +194,10 @@ NETWORK = simple_type(
     if_abandoned="It still uses a segment of the network. Its ports stay connected.",
     tags="tags",
     protect=(shared, external),
+    remedies=protection_remedy(
+        "ends the sharing ('openstack network set --no-share {id}'), or an admin makes an external network internal "
+        "('openstack network set --internal {id}')"
+    ),
     explain=explain_network,
     used_by=(
         Use(("network.subnet",), "deletes the subnet", OneByOne(check_network)),
@@ -266,6 +271,7 @@ NETWORKS = (
         "address_scopes",
         available=extension("address-scope"),
         protect=(shared,),
+        remedies=protection_remedy("ends the sharing: 'openstack address scope set --no-share {id}'"),
         explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
         used_by=(
             Use(

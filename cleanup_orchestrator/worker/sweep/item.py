@@ -123,7 +123,10 @@ class Item:
 
 def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
     """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
-    known = verdict.remedy or context.type.remedy_for(verdict.reason, context.project, resource)
+    known = verdict.remedy
+    if verdict.reason is not Reason.PROTECTED or any(rule(resource, context.project) for rule in context.type.protect):
+        # The type knows how to end the protection by its own rules, and not what a keep mark needs.
+        known = known or context.type.remedy_for(verdict.reason, context.project, resource)
     if known or verdict.reason is not Reason.FOREIGN:
         return known
     return endings.remedy(context.name, context.type, context.project.id, verdict.blocked_by, resource)

@@ -301,6 +301,8 @@ def test_counts_leftovers_and_blockers(any_site):
     [blocker] = shown["blockers"]
     assert (blocker["service"], blocker["type"], blocker["reason"]) == ("network", "port", "in_use")
     assert blocker["remedy"]
+    assert (blocker["number"], blocker["resources"]) == (1, [{"id": "port-1", "name": "ünïcode"}])
+    assert blocker["commands"] == [f"openstack project deletion leftovers --long --type network.port {record.id}"]
     path = f"/v1/deletions/{record.id}/leftovers"
     [row] = site.get(path).json["leftovers"]
     assert row == {
@@ -308,6 +310,7 @@ def test_counts_leftovers_and_blockers(any_site):
         "size": 2048, "reason": "in_use", "message": "still used",
         "remedy": "its owner, or an admin, deletes what blocks it, unless that is being deleted: 'openstack project "
         f"deletion leftovers --long --type network.port {record.id}' names it; the delete is tried again automatically",
+        "commands": [f"openstack project deletion leftovers --long --type network.port {record.id}"],
         "abandoned": False, "owner": None,
         "blocked_by": [{"type": "router", "id": "r1", "name": "", "project_id": None, "project_name": None}],
     }  # fmt: skip
@@ -386,7 +389,7 @@ def test_a_tree_is_one_deletion_for_each_project_and_each_is_known_to_the_one_ab
     assert {d["mode"] for d in made.values()} == {"cascade"}
     (child,) = answer.json["deletion"]["children"]
     ids = {"deletion_id": middle["id"], "project_id": "child-1", "project_name": middle["project_name"]}
-    assert child == {**ids, "status": "accepted", "attention": "", "attention_message": ""}
+    assert child == {**ids, "status": "accepted", "attention": [], "attention_message": ""}
     below = site.get(f"/v1/deletions?parent_deletion_id={root['id']}").json["deletions"]
     assert [d["id"] for d in below] == [middle["id"]]
 

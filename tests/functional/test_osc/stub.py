@@ -71,7 +71,7 @@ def deletion(project, status="accepted", **fields):
         "drained_at": None,
         "settle_until": None,
         "conditions": conditions,
-        "attention": conditions[0]["type"] if conditions else "",
+        "attention": [each["type"] for each in conditions],
         "include_subtree": False,
         "parent_deletion_id": "",
         "progress": progress,

@@ -211,7 +211,7 @@ class TestShow:
                 "project_id": "p1",
                 "project_name": "a",
                 "status": "deleting",
-                "attention": "blocked",
+                "attention": ["blocked"],
                 "attention_message": "clear what blocks it",
             },
             {
@@ -219,7 +219,7 @@ class TestShow:
                 "project_id": "p2",
                 "project_name": "",
                 "status": "deleted",
-                "attention": "",
+                "attention": [],
                 "attention_message": "",
             },
         ]

@@ -302,7 +302,10 @@ class TestTrouble:
 
         def below(*rows):
             names = ("deletion_id", "project_name", "status", "attention")
-            return [dict(zip(names, (id_, project["name"], *row), strict=True)) for id_, project, *row in rows]
+            return [
+                dict(zip(names, (id_, project["name"], status, [why]), strict=True))
+                for id_, project, status, why in rows
+            ]
 
         tree = {"include_subtree": True, "status": "accepted", "blocked": "project middle: blocked"}
         rows = (ids[0], middle, "accepted", "blocked"), (ids[2], failed, "failed", "failed")

@@ -194,9 +194,11 @@ def test_deletions_that_need_attention_are_found(store):
     create(store, project_id="seen to", status=Status.DELETED)
     create(store, project_id="failed", status=Status.PLANNED, dry_run=True)
     found = {d.id: d.attention for d in store.list(Page(100), attention=True)}
-    assert found == {id_: why for why, id_ in asking.items()}
+    assert found == {id_: (why,) for why, id_ in asking.items()}
     others = {d.id for d in store.list(Page(100), attention=False)}
     assert others == {d.id for d in store.list(Page(100))} - found.keys()
+    assert {d.id for d in store.list(Page(100)) if d.attention} == found.keys(), "the field and the filter agree"
+    assert {id_ for id_ in others | found.keys() if store.get(id_).attention} == found.keys()
 
 
 def test_a_retry_makes_a_deletion_the_latest_of_its_project_again(store):
@@ -228,12 +230,12 @@ def test_a_child_asks_for_a_person_until_its_project_has_a_later_deletion(store)
     create(store, project_id="c1", status=Status.DELETING, conditions=(blocked,), **below)
     failed = create(store, project_id="c2", status=Status.FAILED, **below)
     create(store, project_id="c3", status=Status.CANCELLED, **below)
-    asking = {"c1": "blocked", "c2": "failed", "c3": ""}
+    asking = {"c1": ("blocked",), "c2": ("failed",), "c3": ()}
     assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking
     while store.now() == failed.created_at:  # SQLite's clock counts milliseconds
         pass
     create(store, project_id="c2", status=Status.DELETING)
-    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking | {"c2": ""}
+    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking | {"c2": ()}
 
 
 # ------------------------------------------------------------------------------------------------------------- force

@@ -53,7 +53,7 @@ def test_a_leftover_blocks_if_only_a_person_can_clear_it(reason, expected):
     assert world.deletion.status is Status.DELETING
     assert (blocked(world) is not None) is expected
     if expected:
-        assert world.deletion.attention == "blocked"
+        assert world.deletion.attention == ("blocked",)
         assert blocked(world).message == f"network.network@R1: {reason}"
 
 
@@ -104,7 +104,10 @@ def test_every_deletion_is_blocked_if_it_cannot_even_begin(values):
     assert world.deletion.status is Status.ACCEPTED
     assert world.now - T0 > 3 * world.rules.stall_after
     assert stalled(world) is None
-    assert (blocked(world) is not None, world.deletion.attention) == (True, "" if "dry_run" in values else "blocked")
+    assert (blocked(world) is not None, world.deletion.attention) == (
+        True,
+        () if "dry_run" in values else ("blocked",),
+    )
 
 
 def test_a_service_without_a_plugin_blocks():
@@ -206,13 +209,13 @@ BELOW = StepResult(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has chil
 def test_a_parent_needs_a_person_if_a_child_does(status, attention, message, remedy):
     world = World(deletion(include_subtree=True), PORT)
     world.answers["survey"] = lambda _: BELOW
-    child = Child("d1", "c1", status, world.now, "Child", attention)
+    child = Child("d1", "c1", status, world.now, "Child", tuple(attention.split()))
     world.deletion = dataclasses.replace(world.deletion, children=(child,))
     world.run(limit=200)
     assert world.deletion.status is Status.ACCEPTED
     found = blocked(world)
     assert (found and {*found.message.split("; ")}) == (message and {*message.split("; ")})
-    assert world.deletion.attention == ("blocked" if message else "")
+    assert world.deletion.attention == (("blocked",) if message else ())
     assert bool(blockers(world.deletion, world.steps.values())) is remedy
     assert stalled(world) is None
 

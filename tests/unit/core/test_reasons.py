@@ -1,10 +1,22 @@
 """Every leftover and every blocker has a remedy: a thing that can be done, with nothing left to fill in."""
 
 import re
+import shlex
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cleanup_orchestrator.core.reasons import BEHIND, UNKNOWN_TO_SERVICE, UNNAMED, WAITS, Reason, Subject, remedy
+from cleanup_orchestrator.core.reasons import (
+    BEHIND,
+    UNKNOWN_TO_SERVICE,
+    UNNAMED,
+    WAITS,
+    Reason,
+    Subject,
+    commands,
+    remedy,
+)
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from tests.unit.plugins.test_endings import is_whole
@@ -79,3 +91,69 @@ def test_force_is_requested_for_the_project():
     texts = [remedy(reason, Subject("d1", "p1", "network", "port", "r1")) for reason in Reason]
     commands = [each for text in texts for each in re.findall(r"'(openstack project deletion force[^']*)'", text)]
     assert commands and [command for command in commands if not command.endswith("p1")] == []
+
+
+# -------------------------------------------------------------------------------------------------- commands to copy
+KEEP = "its owner makes it private: 'openstack image set --private {id}'; then go on"
+
+
+@pytest.mark.parametrize(
+    ("reason", "known", "expected"),
+    [
+        ("protected", KEEP, ["openstack image set --private r1"]),
+        ("protected", "", ["openstack project deletion retry d"]),
+        ("in_use", "", ["openstack project deletion leftovers --long --type network.port d"]),
+        (
+            "no_project_token",
+            "",
+            ["openstack role add --user USER --domain DOMAIN --inherited admin", "openstack project deletion retry d"],
+        ),
+        ("present", "", []),  # the cascade deletes everything
+        ("stuck", "", []),  # force gives up what is left
+        ("no_plugin", "", []),  # a waiver leaves what the service holds
+        ("in_use", "a member ends it: 'openstack server delete {id}'; or an operator: 'rm -rf {id}'", []),
+        ("foreign", "'openstack router set --no-route {id}' and that is another project's router", []),
+        ("of a later release", "", []),
+    ],
+)
+def test_the_commands_of_a_remedy_can_be_copied_if_they_delete_nothing(reason, known, expected):
+    subject = Subject("d", "p", "network", "port", "r1")
+    found = list(commands(reason, subject, known))
+    assert found == expected
+
+
+HOSTILE = [
+    "x; reboot",
+    "$(reboot)",
+    "`reboot`",
+    "x\nreboot",
+    "--all",
+    "-r",
+    "a b",
+    "'openstack project set --disable admin'",
+    "x', then 'openstack project set --disable admin'",
+    "x' 'openstack role add --user eve --project p admin",
+    "\u202e1r",
+    "x|sh",
+    "*",
+    "~root",
+    "x\\",
+    "",
+]
+
+
+@pytest.mark.parametrize("id_", HOSTILE)
+@pytest.mark.parametrize("template", [KEEP, "changes {type} {id} as the message asks; " + KEEP])
+def test_what_a_user_named_is_in_no_command(id_, template):
+    """Users choose names of containers, queues and others: a copied command must be that of the remedy."""
+    by_worker = template.replace("{id}", shlex.quote(id_)) if not id_.startswith("-") else ""
+    for known in (template, by_worker):
+        found = commands("protected", Subject("d", "p", "object-store", "container", id_), known)
+        assert not set(found) - {"openstack image set --private ID", "openstack project deletion retry d"}
+
+
+@given(id_=st.text(max_size=40))
+def test_a_command_has_only_plain_words(id_):
+    for known in (KEEP, KEEP.replace("{id}", shlex.quote(id_)) if not id_.startswith("-") else KEEP):
+        for each in commands("protected", Subject("d", "p", "image", "image", id_), known):
+            assert shlex.split(each) == each.split() == ["openstack", "image", "set", "--private", id_ or "ID"]

@@ -203,7 +203,7 @@ def test_the_parent_is_notified_when_a_child_needs_a_person(made):
     deleting = world.deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, parent_deletion_id="above")
     store = One(deleting, (*TASKS, step))
     assert decided(made, store).deletions == ["above"]
-    assert store.record.attention == "blocked"
+    assert store.record.attention == ("blocked",)
     assert decided(made, store).deletions == []
 
 

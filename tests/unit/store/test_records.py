@@ -17,7 +17,7 @@ def test_a_condition_that_a_later_release_recorded_is_read():
     unknown = Condition("a later one", True, "reason", "message", world.T0)
     made = store.create(world.deletion(conditions=(unknown,)), TASKS, Event("deletion.accepted", ""))
     assert store.load(made.id)[0].conditions == (unknown,)
-    assert store.get(made.id).attention == ""
+    assert store.get(made.id).attention == ()
 
 
 def test_the_decision_about_a_use_is_read_as_it_was_made():
