@@ -27,7 +27,7 @@ class Counted(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Return the sum of the known sizes of the resources."""
+        """Return the sum of the sizes of the resources; ``None``: that of one or more is not known."""
 
 
 def plan(

@@ -61,7 +61,9 @@ class PlannedType(TypeInRegion):
     delete: int = field("Number of resources to delete.")
     keep: int = field("Number of resources to keep.")
     protect: int = field("Number of resources that would block the cascade.")
-    size: int | None = field("Sum of the known sizes of the resources to delete, in bytes. ``null``: none is known.")
+    size: int | None = field(
+        "Sum of the sizes of the resources to delete, in bytes. ``null``: one or more are not known."
+    )
     known: bool = field("Whether the type was listed.")
     waived: bool = field("Whether a waiver excludes the type. Then ``known`` is false.")
     reason: str = field("Code of the result, as in the counts of a deletion.")

@@ -28,7 +28,7 @@ class Counted:
     """The resources of a plan of one type in one region, with one reason."""
 
     number: int
-    size: int | None  #: the sum of the known sizes, in bytes; ``None``: none is known
+    size: int | None  #: the sum of the sizes, in bytes; ``None``: that of one or more is not known
 
 
 class Plans(Repository):
@@ -57,12 +57,12 @@ class Plans(Repository):
         """Return how many resources a plan has of each type in each region, and their size, by reason."""
         table = t.leftovers.c
         place = (table.region, table.service, table.type)
-        query = sa.select(*place, table.reason, sa.func.count(), sa.func.sum(table.size))
+        query = sa.select(*place, table.reason, sa.func.count(), sa.func.sum(table.size), sa.func.count(table.size))
         query = query.where(table.deletion_id == plan_id).group_by(*place, table.reason)
         counts: dict[Place, dict[Reason, Counted]] = {}
         with self._database.read() as c:
-            for region, service, type_, reason, number, size in c.execute(query):
-                counted = Counted(number, None if size is None else int(size))
+            for region, service, type_, reason, number, size, known in c.execute(query):
+                counted = Counted(number, int(size) if known == number else None)
                 counts.setdefault((region, service, type_), {})[Reason(reason)] = counted
         return counts
 

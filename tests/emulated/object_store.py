@@ -146,7 +146,8 @@ class ObjectStore(Service):
 
     def _container(self, call: Call, project: str, account: Account, name: str, method: str) -> Response:
         container, request = account.containers[name], call.request
-        headers = {"X-Container-Object-Count": str(len(container.names)), "X-Timestamp": STAMP, **container.headers}
+        numbers = dict.fromkeys(("X-Container-Object-Count", "X-Container-Bytes-Used"), str(len(container.names)))
+        headers = {**numbers, "X-Timestamp": STAMP, **container.headers}
         if method == "HEAD":
             return Response(204, headers=headers)
         if method == "GET":

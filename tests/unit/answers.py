@@ -13,8 +13,8 @@ from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, Verdict
 
-#: (method, path, query, body) to (status, body); a body that is a string is no JSON.
-Answer = Callable[[str, str, dict[str, Any], Any], tuple[int, Any]]
+#: (method, path, query, body) to (status, body) or (status, body, headers); a body that is a string is no JSON.
+Answer = Callable[[str, str, dict[str, Any], Any], tuple[Any, ...]]
 
 
 _numbers = itertools.count()
@@ -32,11 +32,12 @@ class Answers(Adapter):
     def request(self, url: str, method: str, params: Any = None, json: Any = None, **_: Any) -> requests.Response:
         """Answer a request; see ``keystoneauth1.adapter.Adapter.request``."""
         self.asked.append((method, url, json))
-        status, body = self.answer(method, url, dict(params or {}), json)
+        status, body, *headers = self.answer(method, url, dict(params or {}), json)
         response = requests.Response()
         response.status_code, response.url = status, f"http://cloud{url}"
         response._content = body.encode() if isinstance(body, str) else _dumps(body).encode()
         response.headers["Content-Type"] = "application/json"
+        response.headers.update(*headers)
         response.encoding = "utf-8"
         response.request = requests.PreparedRequest()
         response.request.method, response.request.url = method, response.url

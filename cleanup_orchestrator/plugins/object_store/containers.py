@@ -63,12 +63,24 @@ _IMAGE = Rest("image", "/images/{id}")
 _BACKUP = Rest("block-storage", "/backups/{id}", key="backup")
 
 
+#: Containers without objects in the account's listing that are asked themselves, for each list.
+_ASKED = 100
+
+
 def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the containers of the project's account."""
-    pages = list_pages(connection, account_url(connection, project))
+    """Yield the containers of the project's account.
+
+    The listing of the account is behind: a container that was filled minutes ago still has no objects in it. So such a
+    container is asked itself (HEAD), up to ``_ASKED`` of them. The numbers of the others are not known.
+    """
+    account, asked = account_url(connection, project), 0
     try:
-        for page in pages:
-            yield from page
+        for page in list_pages(connection, account):
+            for row in page:
+                if row.get("count") == 0 or row.get("bytes") == 0:
+                    row = {**row, **(_numbers(connection, account, row) if asked < _ASKED else _NO_NUMBERS)}
+                    asked += 1
+                yield row
     except exceptions.HttpException as error:
         if error.status_code == 403 and project.gone:
             raise ProjectGone(NO_RESELLER) from error
@@ -78,9 +90,28 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
             raise
 
 
+_NO_NUMBERS: Row = {"count": None, "bytes": None}
+
+
+def _numbers(connection: Connection, account: str, row: Row) -> Row:
+    """Return the number of objects of a container and their bytes, as the container itself has them."""
+    name = row.get("name")
+    if not isinstance(name, str) or has_dots(name):  # see DOTS
+        return _NO_NUMBERS
+    response = send(connection, "HEAD", account, name)
+    try:
+        exceptions.raise_from_response(response)
+        headers = response.headers
+        return {"count": int(headers["X-Container-Object-Count"]), "bytes": int(headers["X-Container-Bytes-Used"])}
+    except (exceptions.HttpException, LookupError, ValueError):
+        return _NO_NUMBERS
+
+
 def _describe(container: Resource, project: ProjectDefinition) -> str:
     count, size = container.data.get("count"), container.data.get("bytes")
-    return f"{count} objects, {size} bytes, by the account's listing (which may be behind, and counts no old versions)"
+    if count is None:
+        return "how many objects it has is not known: the account's listing, which may be behind, shows none"
+    return f"{count} objects, {size} bytes (the number may be behind, and counts no old versions)"
 
 
 def _bulk_limit(connection: Connection) -> int:

@@ -75,21 +75,22 @@ def test_a_plan_says_what_would_go_in_which_order_and_what_stays(any_site):
 def test_a_plan_says_how_much_would_go(any_site):
     made = any_site.ask(mode="cascade", dry_run=True)
     great = 2**62
-    sizes = {"a": 3, "b": 0, "great": great, "shared": 100, "kept": 200}
+    sizes = {"a": 3, "b": 0, "c": 3, "great": great, "shared": 100, "kept": 200}
     volumes = {"kept_resources": ["kept"], "protected": ["shared"], "service": "block-storage", "sizes": sizes}
-    inventory(any_site, made["id"], "volume", ["a", "b", "unknown", "great"], **volumes)
+    inventory(any_site, made["id"], "volume", ["a", "unknown"], **volumes)  # the sum would understate the loss
+    inventory(any_site, made["id"], "share", ["b", "c", "great"], service="shared-file-system", sizes=sizes)
     inventory(any_site, made["id"], "backup", ["empty"], service="block-storage", sizes={"empty": 0})
     inventory(any_site, made["id"], "snapshot", [], protected=["s"], service="block-storage", sizes={"s": 5})
     inventory(any_site, made["id"], "port", ["p"])
     ended(any_site, made["id"])
     types = any_site.get(f"/v1/plans/{made['id']}").json["plan"]["types"]
     found = {t["type"]: t["size"] for t in types}
-    assert found == {"volume": great + 3, "backup": 0, "snapshot": None, "port": None}
+    assert found == {"volume": None, "share": great + 3, "backup": 0, "snapshot": None, "port": None}
     assert {type(size) for size in found.values()} == {int, type(None)}
     rows = any_site.get(f"/v1/plans/{made['id']}/resources").json["resources"]
     assert {row["id"]: row["size"] for row in rows} == sizes | {"unknown": None, "p": None, "empty": 0, "s": 5}
     rows = any_site.get(f"/v1/deletions/{made['id']}/leftovers?type=volume").json["leftovers"]
-    assert {row["id"]: row["size"] for row in rows} == {"a": 3, "b": 0, "great": great, "shared": 100, "unknown": None}
+    assert {row["id"]: row["size"] for row in rows} == {"a": 3, "shared": 100, "unknown": None}
 
 
 def test_the_hash_of_a_plan_does_not_depend_on_sizes(any_site):

@@ -70,6 +70,46 @@ def test_the_account_is_reached_by_the_projects_id():
     assert {path for _, path, _ in cloud.object_store.asked} == {URL}
 
 
+HELD = {"X-Container-Object-Count": "230", "X-Container-Bytes-Used": "9000"}
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "held", "size", "said"),
+    [
+        ("c", (3, 12), HELD, 12, "3 objects, 12 bytes"),
+        ("c", (0, 0), HELD, 9000, "230 objects, 9000 bytes"),
+        ("c", (2, 0), {**HELD, "X-Container-Bytes-Used": "0"}, 0, "230 objects, 0 bytes"),
+        ("c", (0, 0), {}, None, "not known"),
+        ("c", (0, 0), {**HELD, "X-Container-Bytes-Used": "many"}, None, "not known"),
+        ("../AUTH_victim/c", (0, 0), HELD, None, "not known"),  # a proxy could resolve it to another account
+        ("..", (0, 0), HELD, None, "not known"),
+    ],
+)
+def test_a_container_that_looks_empty_in_the_accounts_listing_is_asked_itself(name, listed, held, size, said):
+    """The listing is behind: ten containers with 230 objects were shown with 0 bytes."""
+    row = {"name": name, "count": listed[0], "bytes": listed[1]}
+
+    def answer(method, _url, query, _body):
+        return (204, "", held) if method == "HEAD" else (200, [] if query.get("marker") else [row])
+
+    cloud = swift("p", answer)
+    (left,) = inventory(TYPES["container"], cloud, OUTSIDE).leftovers
+    assert (left.size, said in left.message) == (size, True)
+    assert not any(".." in path for _, path, _ in cloud.object_store.asked)
+
+
+def test_only_the_first_hundred_containers_are_asked():
+    rows = [{"name": f"c{n:03}", "count": 0, "bytes": 0} for n in range(120)]
+
+    def answer(method, _url, query, _body):
+        return (204, "", HELD) if method == "HEAD" else (200, [] if query.get("marker") else rows)
+
+    cloud = swift("p", answer)
+    sizes = [left.size for left in inventory(TYPES["container"], cloud, OUTSIDE).leftovers]
+    assert sizes == [9000] * 100 + [None] * 20
+    assert sum(method == "HEAD" for method, *_ in cloud.object_store.asked) == 100
+
+
 @pytest.mark.parametrize("url", ["http://swift/v1/AUTH_other", "http://swift/v1", ""])
 def test_an_endpoint_that_is_not_the_own_is_not_used(url):
     cloud = swift("own", lambda *_: (200, []))
