@@ -14,7 +14,7 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import inputs, names, policies, views
+from cleanup_orchestrator.api import inputs, names, plan_views, policies, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, Query, tell_engine
 from cleanup_orchestrator.api.errors import CODES, ApiError
@@ -225,6 +225,8 @@ def shown(context: ApiContext, req: webob.Request, d: DeletionView, steps: Seque
         changes = context.store.changes(d.id) if d.has_changes else ()
         grants = [each for each in changes if each.type == drain.GRANT_REMOVED]
     view = views.deletion(d, steps, context.rules, href(req, d.id), enforcer.readable(req.context), grants)
+    if d.status in (Status.LEFTOVERS, Status.PLANNED) and d.profile.requested and not d.profile.deletes:
+        view["summary"] = plan_views.summary(d, steps, context.store.plan_counts(d.id))
     return {"deletion": Blocking(context, req.context).with_blocking_resources(d, view)}
 
 

@@ -62,6 +62,8 @@ def _refuse(validator: jsonschema.Draft202012Validator, value: Any, code: str) -
             expected = "must not have an empty list: it would select everything; leave the criterion out for that"
         case "maxItems":
             expected = "may be given only once" if error.validator_value == 1 else "has too many items"
+        case "minimum" | "maximum":
+            expected = f"must be at {'least' if error.validator == 'minimum' else 'most'} {error.validator_value}"
         case _ if field == "sort":
             keys = ", ".join(error.schema["x-sort-keys"])
             expected = f"must be key:asc or key:desc, separated by commas; keys are {keys}"
@@ -112,12 +114,12 @@ def check_query(request: webob.Request, shape: type[Input]) -> dict[str, list[st
 def check_body(request: webob.Request, shape: type[Input]) -> dict[str, Any]:
     """Return the object in the body.
 
-    An operation without fields also accepts an empty body.
+    An operation without required fields also accepts an empty body.
 
     :raises ApiError: 400 ``invalid_json``, 400 ``invalid_body``, 415 ``unsupported_media_type``
     """
     raw = request.body
-    if not raw.strip() and not shape.fields:
+    if not raw.strip() and all(each.optional for each in shape.fields.values()):
         return {}
     if request.content_type.lower() != "application/json" and (raw or request.content_type):
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")

@@ -326,7 +326,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Begin an orphan scan",
         {202: responses.one("The scan is recorded.", shapes.OrphanScan, location=True)},
         ("orphan_scan_under_way",),
-        body=bodies.Nothing,
+        body=bodies.OrphanScanBody,
         rule=everywhere(policies.ORPHAN_SCAN_CREATE, _SCANS),
     ),
     ("GET", "/v1/orphan-scans/{id}"): Operation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,14 +45,20 @@ class OrphanScans:
         self._context = context
 
     @pecan.expose("json")
-    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def create(self, req: webob.Request, resp: webob.Response, body: Body) -> dict[str, Any]:
         """Start a scan.
+
+        A younger age than the operator's is refused: a resource may be older than Keystone's answer about its project.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 409 orphan_scan_under_way; 415
         """
         who = {"user_id": req.context.user_id or "", "user_name": req.context.user_name or ""}
+        wanted = self._context.scan(request_id=req.context.request_id, **who)
+        if (min_age := body.get("min_age", wanted.min_age)) < wanted.min_age:
+            text = f"must be at least {wanted.min_age}, which the operator set ([orphans] min_age)"
+            raise inputs.invalid_field("min_age", text)
         try:
-            scan = self._context.store.create_orphan_scan(self._context.scan(request_id=req.context.request_id, **who))
+            scan = self._context.store.create_orphan_scan(dataclasses.replace(wanted, min_age=min_age))
         except storage.ScanUnderWay as other:
             text = f"orphan scan {other.scan_id} is under way: follow it, or cancel it first"
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None

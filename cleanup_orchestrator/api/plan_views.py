@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, place, self_link
-from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core import plans, summaries
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import DeletionView
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.step import Step, StepKind, StepView
 from cleanup_orchestrator.shapes.render import render
 
 #: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
@@ -30,10 +31,14 @@ class Counted(Protocol):
         """Return the sum of the sizes of the resources; ``None``: that of one or more is not known."""
 
 
+#: By region, service and type: the resources that an inventory found, by reason.
+Counts = Mapping[tuple[str, str, str], Mapping[Reason, Counted]]
+
+
 def plan(
     d: DeletionView,
     steps: Sequence[Step],
-    counts: Mapping[tuple[str, str, str], Mapping[Reason, Counted]],
+    counts: Counts,
     until: datetime.datetime,
     href: str,
 ) -> dict[str, Any]:
@@ -44,21 +49,11 @@ def plan(
     :param until: the time until which a cascade can be bound to it
     :param href: its URL
     """
-    unknown = plans.gaps(d, steps)
-    types = []
-    for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
-        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
-            continue
-        numbers = {"delete": 0, "keep": 0, "protect": 0}
-        counted = counts.get((s.region, s.service, s.type), {})
-        for reason, each in counted.items():
-            numbers[_ACTIONS.get(reason, "protect")] += each.number
-        size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None
-        known = f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived
-        types.append(render(shapes.PlannedType, s, **numbers, size=size, known=known, waived=bool(s.waived)))
+    unknown, types = plans.gaps(d, steps), planned_types(d, steps, counts)
     return render(
         shapes.Plan,
         d,
+        summary=summary(d, steps, counts),
         created_at=d.finished_at,
         expires_at=until,
         hash=plans.hash_of(steps),
@@ -71,6 +66,35 @@ def plan(
         blockers=blockers_of(d, steps),
         links=self_link(href),
     )
+
+
+def planned_types(d: DeletionView, steps: Sequence[StepView], counts: Counts) -> list[dict[str, Any]]:
+    """Return what an inventory found of each type in each region, by what a cascade would do with it."""
+    unknown, types = plans.gaps(d, steps), []
+    for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
+        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
+            continue
+        numbers = {"delete": 0, "keep": 0, "protect": 0}
+        counted = counts.get((s.region, s.service, s.type), {})
+        for reason, each in counted.items():
+            numbers[_ACTIONS.get(reason, "protect")] += each.number
+        size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None
+        known = f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived
+        types.append(render(shapes.PlannedType, s, **numbers, size=size, known=known, waived=bool(s.waived)))
+    return types
+
+
+def summary(d: DeletionView, steps: Sequence[StepView], counts: Counts) -> str:
+    """Return the sentence that precedes a decision by what a dry run or a report found."""
+    types = planned_types(d, steps, counts)
+    foreseen = summaries.Foreseen(
+        delete=sum(each["delete"] for each in types),
+        services=len({each["service"] for each in types if each["delete"]}),
+        protect=sum(each["protect"] for each in types),
+        unknown=len(plans.gaps(d, steps)),
+        blockers=sum(not each.service for each in blockers(d, steps)),
+    )
+    return summaries.summary(d, foreseen)
 
 
 def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -74,6 +74,7 @@ def deletion(
     """
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
     detail = {
+        "summary": "",
         "children": [_child(c, d.mode) for c in d.children],
         "liens": [hold(one, readable) for one in d.liens],
         "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],

@@ -202,10 +202,21 @@ def _ended(scan: OrphanScan, lists: Sequence[Step], now: datetime.datetime) -> O
     unknown = sorted(step.place for step in lists if step.outcome is not Outcome.CLEAR)
     undecided = sum(step.counts.undecided for step in lists)
     orphans = sum(step.counts.orphans for step in lists if step.outcome is Outcome.CLEAR)
-    said = [f"{orphans} orphans"]
+    said = [f"{orphans} orphan{'' if orphans == 1 else 's'}", *_skipped(scan, lists)]
     if unknown:
         said.append(f"unknown: {', '.join(unknown)}")
     if undecided:
         said.append("Keystone did not say of some projects whether it knows them")
     status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED
     return _moved(scan, status, now, "; ".join(said))
+
+
+def _skipped(scan: OrphanScan, lists: Sequence[Step]) -> list[str]:
+    """Return what the scan saw and does not report, or does not list."""
+    seen = counted(lists)
+    numbers = [
+        (seen["too_young"], f"too young (less than {scan.min_age} seconds)"),
+        (seen["owner_unknown"], "without an owner that can be a project"),
+        (len(scan.not_covered), "of the types cannot be listed"),
+    ]
+    return [f"{number} {what}" for number, what in numbers if number]

@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from cleanup_orchestrator.core.blockers import remedy_of
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, StepView
 
 
 def digest(ids: Iterable[str]) -> str:
@@ -45,12 +45,12 @@ def is_plan(deletion: Deletion) -> bool:
     return deletion.profile.plans and deletion.status is Status.PLANNED
 
 
-def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
+def gaps(deletion: Deletion, steps: Iterable[StepView]) -> tuple[str, ...]:
     """Return the names of types not listed, and of unsupported services, in a plan."""
     return tuple(f"{step.name.rstrip('.')}@{step.region}" for step in unseen(deletion, steps))
 
 
-def unseen(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
+def unseen(deletion: Deletion, steps: Iterable[StepView]) -> tuple[StepView, ...]:
     """Return the steps of types not listed, and of unsupported services, in a plan."""
     unlisted = []
     for step in steps:
@@ -80,15 +80,15 @@ def incomplete(deletion: Deletion, steps: Iterable[Step]) -> str:
     return f"it could not see {', '.join(names[:_NAMED])}{more}. {cure}"
 
 
-def _why(step: Step) -> str:
+def _why(step: StepView) -> str:
     return "list too long" if _is_truncated(step) else step.reason or "not listed"
 
 
-def _remedy(deletion: Deletion, step: Step) -> str:
+def _remedy(deletion: Deletion, step: StepView) -> str:
     return "an operator raises [worker] most_listed" if _is_truncated(step) else remedy_of(deletion, step)
 
 
-def _is_truncated(step: Step) -> bool:
+def _is_truncated(step: StepView) -> bool:
     """Whether the type was listed, but not to the end of the list."""
     return step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS and not step.digest
 

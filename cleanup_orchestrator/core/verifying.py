@@ -275,7 +275,9 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
-        text = remove.message + waived_text(d) + lock.unseen(d)
+        empty = "; nothing that was listed is left" if d.waivers else "; nothing is left"
+        empty = "" if force.asked(d) is not None else empty
+        text = f"removed{empty}" + waived_text(d) + lock.unseen(d)
         if force.asked(d) is not None:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, StatusReason.DELETED, text),)

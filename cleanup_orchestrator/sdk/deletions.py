@@ -327,6 +327,10 @@ class Deletion(CleanupResource):
     progress: Progress = resource.Body("progress", type=Progress)
     #: One link with ``rel`` ``self``: the URL of the record.
     links: list[dict[str, Any]] = resource.Body("links", type=list)
+    #: What a cascade of the project (or the purge, of a dry run in mode ``purge``) would delete by what this deletion
+    #: found, and what blocks it, as one sentence. Empty if it did not end in ``planned`` or ``leftovers``. Absent in
+    #: lists.
+    summary: str = resource.Body("summary", type=str)
     #: In a tree: the deletions that this deletion waits for. Absent in lists.
     children: list[ChildDeletion] = resource.Body("children", type=list, list_type=ChildDeletion)
     #: The liens in force on the project now. They hold the deletion, unless it is a dry run or has the origin

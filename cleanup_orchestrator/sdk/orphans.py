@@ -76,7 +76,7 @@ class OrphanScan(CleanupResource):
     scheduled: bool = resource.Body("scheduled", type=bool)
     #: The present read.
     read: int = resource.Body("read", type=int)
-    #: Seconds. Younger resources are skipped: ``[orphans] min_age``.
+    #: Seconds. Younger resources are skipped: that of the request, or ``[orphans] min_age``.
     min_age: int = resource.Body("min_age", type=int)
     #: Seconds between the end of the first read and the second read: ``[orphans] reread_after``.
     reread_after: int = resource.Body("reread_after", type=int)

@@ -329,9 +329,13 @@ class Proxy(proxy.Proxy):
         """Withdraw a waiver."""
         self._call("DELETE", f"/waivers/{_path(waiver_id)}")
 
-    def create_orphan_scan(self) -> OrphanScan:
-        """Start a scan of all services for resources of dead projects."""
-        return self._one(OrphanScan, "POST", "/orphan-scans")
+    def create_orphan_scan(self, min_age: int | None = None) -> OrphanScan:
+        """Start a scan of all services for resources of dead projects.
+
+        :param min_age: seconds; younger resources are skipped. ``None``: as the operator configured
+        """
+        body = {} if min_age is None else {"min_age": min_age}
+        return self._one(OrphanScan, "POST", "/orphan-scans", json=body)
 
     def orphan_scans(self, *, limit: int | None = None, **filters: Any) -> Iterator[OrphanScan]:
         """Yield the orphan scans that match the filters, latest first."""

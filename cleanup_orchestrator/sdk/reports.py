@@ -82,7 +82,7 @@ class PlannedType(TypeInRegion):
     keep: int = resource.Body("keep", type=int)
     #: Number of resources that would block the cascade.
     protect: int = resource.Body("protect", type=int)
-    #: Sum of the known sizes of the resources to delete, in bytes. ``null``: none is known.
+    #: Sum of the sizes of the resources to delete, in bytes. ``null``: one or more are not known.
     size: int | None = resource.Body("size", type=int)
     #: Whether the type was listed.
     known: bool = resource.Body("known", type=bool)
@@ -117,6 +117,8 @@ class Plan(CleanupResource):
     created_at: str = resource.Body("created_at", type=str)
     #: Until when a deletion can be requested with the plan: ``[deletion] plan_max_age`` seconds after ``created_at``.
     expires_at: str = resource.Body("expires_at", type=str)
+    #: What would be deleted, and what blocks it, as one sentence.
+    summary: str = resource.Body("summary", type=str)
     #: ID of the user who requested the dry run.
     user_id: str = resource.Body("user_id", type=str)
     #: Name of that user.

@@ -133,6 +133,15 @@ class WaiverBody(Input):
     )
 
 
+class OrphanScanBody(Input):
+    """The request for an orphan scan."""
+
+    min_age: int = given(
+        {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+        "Seconds. Younger resources are skipped. At least ``[orphans] min_age``, which is the default.",
+    )
+
+
 class AdoptBody(Input):
     """The request for the deletion of a dead project's orphans."""
 

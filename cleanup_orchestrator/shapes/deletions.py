@@ -294,6 +294,11 @@ class Deletion(
         "those of the latest decision.",
     )
     links: list[Link] = SELF
+    summary: str = field(
+        "What a cascade of the project (or the purge, of a dry run in mode ``purge``) would delete by what this "
+        "deletion found, and what blocks it, as one sentence. Empty if it did not end in ``planned`` or ``leftovers``.",
+        detail=True,
+    )
     children: list[ChildDeletion] = field(
         "In a tree: the deletions that this deletion waits for.",
         detail=True,

@@ -51,7 +51,7 @@ class OrphanScan(Shape, one="orphan_scan", many="orphan_scans", columns="id stat
     message: str = field("Why the scan has this status.")
     scheduled: bool = field("Whether ``[orphans] schedule_interval`` started the scan. Otherwise a user did.")
     read: int = field("The present read.", minimum=1, maximum=2)
-    min_age: int = field("Seconds. Younger resources are skipped: ``[orphans] min_age``.")
+    min_age: int = field("Seconds. Younger resources are skipped: that of the request, or ``[orphans] min_age``.")
     reread_after: int = field(
         "Seconds between the end of the first read and the second read: ``[orphans] reread_after``."
     )

@@ -85,6 +85,7 @@ class Plan(Shape, one="plan"):
         "Until when a deletion can be requested with the plan: ``[deletion] plan_max_age`` seconds after "
         "``created_at``."
     )
+    summary: str = field("What would be deleted, and what blocks it, as one sentence.")
     user_id: str = field("ID of the user who requested the dry run.")
     user_name: str = USER_NAME
     hash: str = field(

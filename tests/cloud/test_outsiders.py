@@ -21,8 +21,8 @@ from tests.cloud.orchestrator import Orchestrator
 
 #: How the deletion of a project with nothing in it ends, and what its message says.
 ENDS = {
-    Mode.REPORT: (Status.DELETED, "Keystone no longer knows the project"),
-    Mode.CASCADE: (Status.DELETED, "Keystone no longer knows the project"),
+    Mode.REPORT: (Status.DELETED, "removed; nothing is left"),
+    Mode.CASCADE: (Status.DELETED, "removed; nothing is left"),
     Mode.PURGE: (Status.PURGED, "what was selected is gone, and the project is given back"),
 }
 

@@ -35,6 +35,21 @@ def test_a_scan_is_begun_followed_listed_and_cancelled(any_site):
     assert any_site.post(ORPHANS).status == 202
 
 
+@pytest.mark.parametrize(
+    ("min_age", "status"),
+    [(3600, 202), (86400, 202), (3599, 400), (0, 400), (-1, 400), (2**31, 400), ("a", 400), (True, 400)],
+)
+def test_a_scan_may_have_a_greater_minimum_age_than_the_operators(site, min_age, status):
+    """A lower one would report what was created while Keystone was asked, and an adoption would delete it."""
+    answer = site.post(ORPHANS, {"min_age": min_age})
+    assert answer.status == status
+    if status == 202:
+        assert answer.json["orphan_scan"]["min_age"] == min_age
+    else:
+        assert (answer.error["code"], answer.error["field"]) == ("invalid_body", "min_age")
+        assert site.get(ORPHANS).json["orphan_scans"] == []
+
+
 def test_one_scan_at_a_time(site):
     first = site.post(ORPHANS).json["orphan_scan"]["id"]
     answer = site.post(ORPHANS)

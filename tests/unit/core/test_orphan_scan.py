@@ -89,6 +89,21 @@ def test_what_had_candidates_is_read_again_after_a_while_and_nothing_else():
     assert [read for name, read, _ in world.reads if name == "image"] == [1]
 
 
+def test_the_result_says_what_was_skipped():
+    """ "0 orphans" alone looked as if there were none, where two were too young."""
+    counts = ScanCounts(listed=9, owner_unknown=1, too_young=2)
+    port = Step("port", "s", StepKind.SCAN, "R", "network", "port", outcome=Outcome.CLEAR, counts=counts)
+    scan = dataclasses.replace(World().scan, min_age=3600, not_covered=({"type": "zone"},))
+    ended = orphan_scan._ended(scan, [port], T0)
+    assert ended.status is ScanStatus.COMPLETED
+    assert ended.message.split("; ") == [
+        "0 orphans",
+        "2 too young (less than 3600 seconds)",
+        "1 without an owner that can be a project",
+        "1 of the types cannot be listed",
+    ]
+
+
 @pytest.mark.parametrize(
     ("answers", "status", "message"),
     [
