@@ -12,7 +12,7 @@ from cleanup_orchestrator.core import force, messages
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.condition_types import Condition
-from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionView, Mode
+from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionView, Profile
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import BEHIND, UNNAMED, WAITS, Reason, Subject, commands, remedy
@@ -75,7 +75,7 @@ def deletion(
     counted = dataclasses.replace(d, tally=tallies.tally(d, steps))
     detail = {
         "summary": "",
-        "children": [_child(c, d.mode) for c in d.children],
+        "children": [_child(c, d.profile) for c in d.children],
         "liens": [hold(one, readable) for one in d.liens],
         "waivers": [_used_waiver(w, steps, readable) for w in d.waivers],
         "counts": counts(d, steps),
@@ -101,7 +101,7 @@ def _listed(
     """Return the fields of a deletion in a list that are no attributes of its record."""
     return {
         "message": messages.message(d),
-        "attention_message": messages.needed_action(d.attention, d.mode),
+        "attention_message": messages.needed_action(d.attention, d.profile),
         "cancellable": cancellable(d),
         "retryable": retryable(d),
         "restorable": restorable(d),
@@ -123,8 +123,8 @@ def _condition(c: Condition, readable: Collection[str]) -> dict[str, Any]:
     return render(shapes.Condition, c, message=_condition_text(c.type, c.status, c.reason, c.message, readable))
 
 
-def _child(c: Child, mode: Mode) -> dict[str, Any]:
-    return render(shapes.ChildDeletion, c, attention_message=messages.needed_action(c.attention, mode))
+def _child(c: Child, profile: Profile) -> dict[str, Any]:
+    return render(shapes.ChildDeletion, c, attention_message=messages.needed_action(c.attention, profile))
 
 
 def _used_waiver(w: Waiver, steps: Sequence[StepView], readable: Collection[str]) -> dict[str, Any]:

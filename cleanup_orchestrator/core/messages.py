@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
-from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Profile, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
 from cleanup_orchestrator.core.times import utc
@@ -23,13 +23,17 @@ _ACTIONS: Mapping[str, str] = {
     Status.LEFTOVERS: "remove the leftovers, then retry",
     Status.FAILED: "remove the cause, then retry",
 }
+#: Keystone does not know the project, so that no cascade can be requested.
+_AFTER_NOTICE = "remove the leftovers by hand, then retry; or run an orphan scan, and adopt the project"
 #: A report deletes nothing, so that a retry lists the same again.
 _AFTER_REPORT = "request a cascade, which deletes the leftovers; or remove them by hand, then retry"
 
 
-def needed_action(attention: Iterable[str], mode: Mode = Mode.CASCADE) -> str:
+def needed_action(attention: Iterable[str], profile: Profile) -> str:
     """Return what a person does about a deletion with these causes of its ``attention``; empty: nothing is known."""
-    actions = {**_ACTIONS, Status.LEFTOVERS: _AFTER_REPORT} if mode is Mode.REPORT else _ACTIONS
+    actions = {**_ACTIONS, Status.LEFTOVERS: _AFTER_REPORT} if profile.only_reports else _ACTIONS
+    if profile.noticed:
+        actions = {**_ACTIONS, Status.LEFTOVERS: _AFTER_NOTICE}
     return "; ".join(actions[cause] for cause in attention if cause in actions)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core import actions, conditions, messages
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionType
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from tests.support.cases import each_case
 from tests.unit.world import T0, deletion
 
@@ -40,11 +40,23 @@ def test_what_asks_for_a_person(types, reason, expected):
     found = tuple(Condition(type_, True, reason, "why", T0) for type_ in types)
     d = deletion(status=Status.DELETING, conditions=found)
     assert d.attention == tuple(expected.split())
-    assert messages.needed_action(d.attention).count("; ") == max(len(d.attention) - 1, 0)
-    assert bool(messages.needed_action(d.attention)) is bool(expected)
+    assert messages.needed_action(d.attention, d.profile).count("; ") == max(len(d.attention) - 1, 0)
+    assert bool(messages.needed_action(d.attention, d.profile)) is bool(expected)
     assert dataclasses.replace(d, superseded=True).attention == ()
 
 
-@pytest.mark.parametrize("status", [Status.LEFTOVERS, Status.FAILED])
-def test_what_asks_for_a_retry(status):
-    assert messages.needed_action(deletion(status=status).attention).endswith(", then retry")
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"status": Status.LEFTOVERS, "mode": Mode.CASCADE}, "remove the leftovers, then retry"),
+        ({"status": Status.LEFTOVERS, "mode": Mode.PURGE}, "remove the leftovers, then retry"),
+        ({"status": Status.LEFTOVERS, "mode": Mode.REPORT}, "request a cascade, which deletes the leftovers; or "),
+        ({"status": Status.LEFTOVERS, "mode": Mode.REPORT, "origin": Origin.NOTICED}, "run an orphan scan"),
+        ({"status": Status.FAILED, "mode": Mode.REPORT}, "remove the cause, then retry"),
+        ({"status": Status.DELETED}, ""),
+    ],
+)
+def test_what_a_person_does_about_a_deletion_that_has_ended(values, expected):
+    d = deletion(**values)
+    assert expected in messages.needed_action(d.attention, d.profile)
+    assert bool(messages.needed_action(d.attention, d.profile)) is bool(expected)
