@@ -198,7 +198,7 @@ MUTATIONS = (
     # ------------------------------------------------------------------------------------------------------ endings
     Mutation(
         "A name that another project chose is part of the command that ends a use",
-        f"{PLUGINS}endings.py",
+        f"{PLUGINS}values.py",
         "return shlex.quote(str(value))",
         "return str(value)",
         tests("plugins/endings"),

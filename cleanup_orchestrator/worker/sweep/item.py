@@ -124,12 +124,19 @@ class Item:
 def remedy_of(context: SweepContext, resource: Resource, verdict: Verdict) -> str:
     """Return what a person can do about a verdict, by the hook or the type; empty: see its reason."""
     known = verdict.remedy
-    if verdict.reason is not Reason.PROTECTED or any(rule(resource, context.project) for rule in context.type.protect):
-        # The type knows how to end the protection by its own rules, and not what a keep mark needs.
+    if verdict.reason is not Reason.PROTECTED or _protected_by_rule(context, resource):
         known = known or context.type.remedy_for(verdict.reason, context.project, resource)
     if known or verdict.reason is not Reason.FOREIGN:
         return known
     return endings.remedy(context.name, context.type, context.project.id, verdict.blocked_by, resource)
+
+
+def _protected_by_rule(context: SweepContext, resource: Resource) -> bool:
+    """Whether a rule of the type protects a resource: the type does not know how to remove a keep mark.
+
+    Without the row, which is forgotten to free memory, it is not known.
+    """
+    return bool(resource.data) and any(rule(resource, context.project) for rule in context.type.protect)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

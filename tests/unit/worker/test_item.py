@@ -2,15 +2,17 @@
 
 import dataclasses
 import datetime
+import types
 
 import pytest
 
 from cleanup_orchestrator.core import storable
 from cleanup_orchestrator.core.reasons import UNKNOWN_TO_SERVICE, Reason
 from cleanup_orchestrator.core.step import DeleteRecord, Outcome
-from cleanup_orchestrator.plugins.base import Refused, Verdict
+from cleanup_orchestrator.plugins.base import Refused, Resource, Verdict
 from cleanup_orchestrator.worker.sweep import item
 from cleanup_orchestrator.worker.sweep.item import History
+from tests.unit.answers import project
 from tests.unit.worker.test_deleting import HttpError, Shelf, row, run
 
 NOW = datetime.datetime(2026, 11, 28, 12)
@@ -336,3 +338,26 @@ def test_a_delete_that_was_accepted_before_is_known_by_its_stored_id(id_):
     shelf.refuse = {id_: HttpError(404)}
     known = DeleteRecord(storable.resource_id(id_), 1, seen_at=NOW, accepted_at=NOW)
     assert run(shelf.type(), history=history(known)).leftovers[0].reason is Reason.DELETING
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason", "expected"),
+    [
+        ("public", {"is_public": True}, Reason.PROTECTED, "make it private: 'openstack share set --public False r1'"),
+        ("only marked", {"is_public": False}, Reason.PROTECTED, ""),  # its keep mark protects it
+        ("its row is forgotten", {}, Reason.PROTECTED, ""),
+        ("a shell would read it", {"is_public": True}, Reason.PROTECTED, "--public False 'r 1'"),
+        ("a client would read it as an option", {"is_public": True}, Reason.PROTECTED, ""),
+        ("another reason", {"is_public": False}, Reason.ERROR, "see the log"),
+    ],
+)
+def test_the_remedy_of_a_type_is_for_its_own_rules(name, data, reason, expected):
+    def public(resource, _project):
+        return "it is public" if resource.data["is_public"] else None
+
+    how = {Reason.PROTECTED: "make it private: 'openstack share set --public False {id}'", Reason.ERROR: "see the log"}
+    id_ = {"a shell would read it": "r 1", "a client would read it as an option": "--all"}.get(name, "r1")
+    type_ = Shelf().type(protect=(public,), remedies=how)
+    context = types.SimpleNamespace(type=type_, project=project("p"), name="x.y")
+    found = item.remedy_of(context, Resource(id_, "n", "p", data), Verdict(reason, "why"))
+    assert (expected in found) and bool(found) is bool(expected)
