@@ -78,6 +78,7 @@ INSTALLATIONS = (
 )
 DEFAULT_PORT_BASE = 15000
 START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
+PROGRESS_PERIOD = 5.0  #: seconds after which `up` says what it waits for, if nothing else was said
 #: Arguments of a cloud whose Keystone has the filter and the fence, and admits the user of the orchestrator.
 FENCED: Mapping[str, Any] = {
     "keystone_module": "cleanup_orchestrator.keystone.wsgi:application",
@@ -290,6 +291,7 @@ class Cloud:
             if self.on_mariadb:
                 self._start_servers()
             services = self._made()
+            self.progress(f"starting {', '.join(service.name for service in services)}: the first start takes longest")
             self._start(services)
             self.clouds_yaml.touch(mode=0o600)
             self.clouds_yaml.write_text(clouds_yaml(self.site))
@@ -413,7 +415,8 @@ class Cloud:
         catalog = threading.Event()
         stop = threading.Event()
         up = {service.name: threading.Event() for service in services}
-        waiting = set(up)
+        doing = dict.fromkeys(up, "preparing")  # what is waited for, and what each of them does
+        began = time.monotonic()
 
         def wait_for(event: threading.Event) -> None:
             while not event.wait(0.1):
@@ -424,7 +427,9 @@ class Cloud:
             try:
                 self._prepare(service)
                 for name in service.after:
+                    doing[service.name] = f"waiting for {name}"
                     wait_for(up[name])
+                doing[service.name] = "starting"
                 self._launch(service, stop)
                 if service.name == "keystone":
                     self._fill_catalog(services)
@@ -443,12 +448,16 @@ class Cloud:
         try:
             for service in services:
                 threading.Thread(target=bring_up, args=(service,), name=f"cloud-{service.name}", daemon=True).start()
-            while waiting:
-                name, error = results.get()
+            while doing:
+                try:
+                    name, error = results.get(timeout=PROGRESS_PERIOD)
+                except queue.Empty:
+                    self.progress(f"after {time.monotonic() - began:.0f} s: {what_each_does(doing)}")
+                    continue
                 if error is not None:
                     raise error
-                waiting.discard(name)
-                self.progress(f"{name} is up" + (f"; waiting for {', '.join(sorted(waiting))}" if waiting else ""))
+                del doing[name]
+                self.progress(f"{name} is up" + (f"; {what_each_does(doing)}" if doing else ""))
         finally:
             stop.set()
 
@@ -750,6 +759,14 @@ def requirements_hash(services: Collection[str] = LIGHT) -> str:
     """Return a digest of what has to be installed for these services."""
     text = b"".join(file.read_bytes() for file in requirements_files(services))
     return hashlib.sha256(text + sys.version.encode()).hexdigest()
+
+
+def what_each_does(doing: Mapping[str, str]) -> str:
+    """Return the services by what they do: ``preparing: glance, keystone; waiting for nova: heat``."""
+    return "; ".join(
+        f"{verb}: {', '.join(sorted(name for name, does in doing.items() if does == verb))}"
+        for verb in dict.fromkeys(sorted(doing.values()))
+    )
 
 
 def answers(process: Process) -> bool:

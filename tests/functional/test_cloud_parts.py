@@ -5,9 +5,12 @@ These are a daemon that is not stopped, and a cached schema that differs from th
 
 import os
 import sys
+import threading
 
 import pytest
 
+from tests.cloud import launcher
+from tests.cloud.errors import CloudError
 from tests.cloud.processes import Children
 from tests.cloud.schemas import Schemas, cursor
 from tests.support.servers import MariaDB
@@ -53,6 +56,32 @@ def test_a_guarded_daemon_ends_its_children_in_other_sessions(tmp_path):
     finally:
         children.stop()
     wait("they are gone", lambda: not any(runs(pid) for pid in pids))
+
+
+def test_a_slow_start_says_what_it_waits_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "PROGRESS_PERIOD", 0.05)
+    told, said = threading.Event(), []
+
+    def progress(text):
+        said.append(text)
+        told.set()
+
+    class Slow(launcher.Cloud):
+        def _prepare(self, service):
+            assert told.wait(60)
+            raise CloudError("that is enough")
+
+    cloud = Slow(tmp_path, services=["keystone"], progress=progress)
+    cloud._claim_directory()
+    with pytest.raises(CloudError, match="that is enough"):
+        cloud._start(cloud._made())
+    cloud.down()
+    assert said[0].startswith("after ") and said[0].endswith(" s: preparing: keystone")
+
+
+def test_services_are_named_by_what_they_do():
+    doing = {"nova": "starting", "heat": "waiting for nova", "glance": "preparing", "cinder": "preparing"}
+    assert launcher.what_each_does(doing) == "preparing: cinder, glance; starting: nova; waiting for nova: heat"
 
 
 @pytest.fixture(scope="module")
