@@ -31,10 +31,6 @@ IDs and times. :doc:`v1` is the guide: it explains what the calls do.
 - Every path except those of :ref:`versions <tag-versions>` needs a token of Keystone in ``X-Auth-Token``.
 - ``OpenStack-API-Version`` asks for a microversion: see :doc:`v1`.
 - A field or a parameter that is not on this page is refused.
-
-.. contents::
-   :local:
-   :depth: 1
 """
 TITLES = {"versions": "Versions", "brake": "Brake", "orphan-scans": "Orphan scans", "projects": "Force"}
 

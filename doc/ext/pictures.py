@@ -1,17 +1,22 @@
 """Draws the pictures of the manual as SVG, from text in the pages and from the table of legal moves.
 
-Three directives:
+Four directives:
+
+``.. usual::`` draws the statuses of a deletion without an obstacle. A line ``status: text`` says what happens in it.
+There must be a line for each status in ``ORDER`` of ``cleanup_orchestrator.core.transitions``.
 
 ``.. states::`` draws ``MOVES`` of ``cleanup_orchestrator.core.transitions``. A status without a place in ``_SIDES`` is
 an error of the build, so the picture always has every status and every move.
 
 ``.. boxes::`` draws boxes and arrows. A line ``name (column, row): text`` is a box, and ``a -> b: text`` an arrow.
+``:column:`` sets the width of a column.
 
 ``.. sequence::`` draws messages. A line ``name: text`` is a participant, ``a -> b: text`` a message, ``loop text`` and
 ``end`` surround what is repeated.
 
 The SVG is part of the page. Its colours are those of the style sheet, so it fits the light and the dark theme. It needs
-no other program and no script. A builder other than HTML shows the description instead.
+no other program and no script. No picture is wider than ``WIDEST``, so that its text can be read on a phone. A builder
+other than HTML shows the description instead.
 """
 
 from __future__ import annotations
@@ -41,6 +46,9 @@ _SIDES: dict[Status, tuple[int, float]] = {
     Status.CANCELLED: (1, 6.0),
 }
 
+#: The largest width. On a phone of 390 pixels this scales text of 13 pixels to 8.6.
+WIDEST = 540
+
 _MARKERS = (
     '<defs><marker id="{0}-head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
     'orient="auto-start-reverse" markerUnits="userSpaceOnUse"><path d="M0 0 10 5 0 10z"/></marker></defs>'
@@ -56,6 +64,8 @@ class PictureError(Exception):
 
 def _svg(name: str, width: float, height: float, title: str, parts: list[str]) -> str:
     """Return a complete picture. ``name`` makes its IDs unique in the page."""
+    if width > WIDEST:
+        raise PictureError(f"the picture {name!r} is {width:g} wide, and {WIDEST} is the limit")
     return (
         f'<div class="picture"><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'style="width:{width:g}px" role="img" aria-labelledby="{name}-title"><title id="{name}-title">'
@@ -101,8 +111,8 @@ def _places() -> dict[Status, tuple[float, float]]:
 
 def states() -> str:
     """Return the picture of the statuses and all legal moves between them."""
-    name, pitch, wide, high = "states", 78.0, 132.0, 38.0
-    middles = {-1: 86.0, 0: 350.0, 1: 628.0}
+    name, pitch, wide, high = "states", 78.0, 96.0, 38.0
+    middles = {-1: 70.0, 0: 268.0, 1: 466.0}
     places = {status: (middles[int(c)], 40 + row * pitch) for status, (c, row) in _places().items()}
     main = set(transitions.ORDER)
     parts: list[str] = []
@@ -132,7 +142,7 @@ def states() -> str:
     for number, (after, sources) in enumerate(rails.items()):
         x2, y2 = places[after]
         side = -1 if x2 < middles[0] else 1
-        rail = middles[0] + side * (wide / 2 + 78 + 22 * (number % 2))
+        rail = middles[0] + side * (wide / 2 + 50 + 18 * (number % 2))
         for before in sources:
             kind = str(transitions.MOVES[before, after])
             x1, y1 = places[before]
@@ -142,12 +152,13 @@ def states() -> str:
         kind = "end" if status in transitions.FINAL else "rest" if status in transitions.RESTING else ""
         parts.append(_box(x, y, wide, high, [str(status)], kind))
     bottom = 40 + pitch * (len(transitions.ORDER) - 1) + 62
-    for x, kind, text in ((86, str(By.ENGINE), "by the orchestrator"), (300, str(By.USER), "by a user: cancel, retry")):
-        parts.append(_path(name, f"M{x - 60} {bottom}H{x - 22}", kind) + _text(x - 14, bottom, [text], anchor="start"))
-    for x, kind, text in ((510, "rest", "waits for a user"), (640, "end", "final")):
+    for x, by, text in ((100, By.ENGINE, "by the orchestrator"), (330, By.USER, "by a user: cancel, retry")):
+        parts.append(_path(name, f"M{x - 60} {bottom}H{x - 22}", str(by)) + _text(x - 14, bottom, [text], anchor="start"))
+    bottom += 28
+    for x, kind, text in ((48, "rest", "waits for a user"), (278, "end", "final")):
         parts.append(f'<rect class="box {kind}" x="{x}" y="{bottom - 8}" width="22" height="16" rx="3"/>')
-        parts.append(_text(x + 29, bottom, [text], anchor="start"))
-    return _svg(name, 724, bottom + 20, description(), parts)
+        parts.append(_text(x + 38, bottom, [text], anchor="start"))
+    return _svg(name, 536, bottom + 20, description(), parts)
 
 
 def description() -> str:
@@ -157,6 +168,27 @@ def description() -> str:
         found.setdefault(before, []).append(str(after) + (" (by a user)" if by is By.USER else ""))
     lines = [f"{before} becomes {', '.join(after)}." for before, after in found.items()]
     return " ".join([*lines, f"Final: {', '.join(s for s in Status if s in transitions.FINAL)}."])
+
+
+# --------------------------------------------------------------------------------------------------------- usual path
+
+
+def usual(name: str, title: str, content: list[str]) -> str:
+    """Return the picture of the statuses in their usual order, with a text beside each."""
+    texts = {line.partition(":")[0]: line.partition(":")[2].strip() for line in _lines(content)}
+    if list(texts) != [str(status) for status in transitions.ORDER]:
+        raise PictureError(f"the lines have to be {', '.join(transitions.ORDER)}, in this order")
+    wide, high, parts, y = 96.0, 34.0, [], 22.0
+    for number, (status, text) in enumerate(texts.items()):
+        if number:
+            parts.append(_path(name, f"M{wide / 2 + 4} {y + high / 2}V{y + 60 - high / 2}"))
+            y += 60
+        kind = "end" if status in transitions.FINAL else ""
+        parts.append(_box(wide / 2 + 4, y, wide, high, [status], kind))
+        lines = textwrap.wrap(text, 40)
+        for row, line in enumerate(lines):
+            parts.append(_text(wide + 22, y + 16 * (row - (len(lines) - 1) / 2), [line], anchor="start"))
+    return _svg(name, 380, y + high, title, parts)
 
 
 # -------------------------------------------------------------------------------------------------------------- boxes
@@ -185,7 +217,7 @@ def boxes(name: str, title: str, content: list[str], column: float = 190, row: f
         if match := _BOX.fullmatch(line):
             text, _, more = match["text"].partition(" | ")
             lines = [text, *textwrap.wrap(more, 21)]
-            width, height = column - 38, 24 + 16 * len(lines)
+            width, height = column * 0.8, 24 + 16 * len(lines)
             x, y = 4 + width / 2 + float(match["column"]) * column, 42 + float(match["row"]) * row
             found[match["name"]] = (x, y, width, height)
             shapes.append(_box(x, y, width, height, lines, match["name"]))
@@ -210,8 +242,10 @@ def boxes(name: str, title: str, content: list[str], column: float = 190, row: f
 _PARTICIPANT = re.compile(r"(?P<name>\w+): (?P<text>.+)")
 
 
-def sequence(name: str, title: str, content: list[str], column: float = 140, row: float = 34) -> str:
+def sequence(name: str, title: str, content: list[str], row: float = 34) -> str:
     """Return a picture of messages between participants, from top to bottom."""
+    participants = sum(1 for line in _lines(content) if _PARTICIPANT.fullmatch(line) and not _ARROW.fullmatch(line))
+    column = min(140, WIDEST // max(1, participants))
     columns: dict[str, float] = {}
     shapes: list[str] = []
     messages: list[str] = []
@@ -242,7 +276,7 @@ def sequence(name: str, title: str, content: list[str], column: float = 140, row
             messages.append(_text(middle, y - 9 if x1 != x2 else y, lines, "label", "middle" if x1 != x2 else "start"))
         elif match := _PARTICIPANT.fullmatch(line):
             columns[match["name"]] = column * (len(columns) + 0.5)
-            shapes.append(_box(columns[match["name"]], 22, column - 24, 34, [match["text"]], ""))
+            shapes.append(_box(columns[match["name"]], 22, column * 0.84, 34, [match["text"]], ""))
         else:
             raise PictureError(f"{line!r} is neither a participant, a message, a loop nor an end")
     lives = [f'<path class="life" d="M{x} 39V{y + 24}"/>' for x in columns.values()]
@@ -275,6 +309,13 @@ class _Picture(Directive):
         return [only, other]
 
 
+class Usual(_Picture):
+    """``.. usual::``."""
+
+    def draw(self) -> tuple[str, str]:
+        return usual(self.options["name"], self.options["title"], list(self.content)), self.options["title"]
+
+
 class States(_Picture):
     """``.. states::``."""
 
@@ -287,8 +328,11 @@ class States(_Picture):
 class Boxes(_Picture):
     """``.. boxes::``."""
 
+    option_spec: ClassVar[dict[str, Any]] = {**_Picture.option_spec, "column": directives.positive_int}
+
     def draw(self) -> tuple[str, str]:
-        return boxes(self.options["name"], self.options["title"], list(self.content)), self.options["title"]
+        name, title, column = self.options["name"], self.options["title"], self.options.get("column", 190)
+        return boxes(name, title, list(self.content), column), title
 
 
 class Sequence(_Picture):
@@ -300,6 +344,7 @@ class Sequence(_Picture):
 
 def setup(app: Any) -> dict[str, Any]:
     """Connect the extension to Sphinx."""
+    app.add_directive("usual", Usual)
     app.add_directive("states", States)
     app.add_directive("boxes", Boxes)
     app.add_directive("sequence", Sequence)
