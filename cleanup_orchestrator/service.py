@@ -244,8 +244,7 @@ class Running:
     def start_api(self) -> None:
         """Start the API: its HTTP server.
 
-        :raises OSError: if the address is in use
-        :raises cleanup_orchestrator.errors.CleanupError: if Keystone gives no token
+        :raises cleanup_orchestrator.errors.CleanupError: if Keystone gives no token, or the address is in use
         """
         from cleanup_orchestrator import http_server
 
@@ -254,7 +253,14 @@ class Running:
         limits = http_server.Limits(
             conf.threads, conf.client_timeout, conf.connections, self.components.conf.graceful_stop_timeout
         )
-        self._http = http_server.Server(conf.host, conf.port, self.components.api(), limits)
+        application = self.components.api()
+        try:
+            self._http = http_server.Server(conf.host, conf.port, application, limits)
+        except OSError as error:
+            raise CleanupError(
+                f"[api]: cannot listen on {conf.host} port {conf.port}: {error.strerror or error}; stop the process "
+                "that listens there, or set another [api] port, also in the catalog's endpoint"
+            ) from error
         self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)

@@ -153,7 +153,8 @@ def states() -> str:
         parts.append(_box(x, y, wide, high, [str(status)], kind))
     bottom = 40 + pitch * (len(transitions.ORDER) - 1) + 62
     for x, by, text in ((100, By.ENGINE, "by the orchestrator"), (330, By.USER, "by a user: cancel, retry")):
-        parts.append(_path(name, f"M{x - 60} {bottom}H{x - 22}", str(by)) + _text(x - 14, bottom, [text], anchor="start"))
+        parts.append(_path(name, f"M{x - 60} {bottom}H{x - 22}", str(by)))
+        parts.append(_text(x - 14, bottom, [text], anchor="start"))
     bottom += 28
     for x, kind, text in ((48, "rest", "waits for a user"), (278, "end", "final")):
         parts.append(f'<rect class="box {kind}" x="{x}" y="{bottom - 8}" width="22" height="16" rx="3"/>')

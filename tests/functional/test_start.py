@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -75,6 +76,23 @@ except service.CleanupError as error:
     print('found ["refused"]')
 """
     assert found(CODE.format(start=start, libraries=LIBRARIES), path) == {"refused"}
+
+
+def test_an_api_names_the_port_that_another_process_has(tmp_path):
+    path = tmp_path / "all.conf"
+    database = copy_schema(tmp_path / "all.sqlite")
+    start = """
+parts.log_in = parts.api = lambda: None
+try:
+    running.start_api()
+except service.CleanupError as error:
+    print("found " + json.dumps([str(error)]))
+"""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        path.write_text(f"[database]\nconnection = {database}\n[api]\nport = {port}\n")
+        (said,) = found(CODE.format(start=start, libraries=LIBRARIES), path)
+    assert said.startswith(f"[api]: cannot listen on 127.0.0.1 port {port}: Address already in use; ")
 
 
 #: A keystoneauth that has another name for the method that :class:`GuardedSession` overrides.
