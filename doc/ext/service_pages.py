@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -403,10 +403,40 @@ def _order(service: Service, known: registry.Registry) -> str:
     return text
 
 
+def in_short(service: Service) -> str:
+    """Return what is deleted, kept and never touched, for the reader who wants to know no more."""
+    without = [t for t in service.types if not t.composition.deleted_with and t.delete is None]
+    deleted = [f"``{t.name}``" for t in service.types if t not in without]
+    reported = [f"``{t.name}``" for t in without if not t.keep]
+    kept = {t.name: [_sentence(s) for rule in t.keep for s in sentences(rule) or [about(rule)]] for t in service.types}
+    protected = {t.name: [_sentence(s) for rule in t.protect for s in sentences(rule)] for t in service.types}
+    used = [f"``{t.name}``" for t in service.types if t.used_by]
+    text = _title("In short", "=") + "\n"
+    text += f"**Deleted**, if the project owns it: {', '.join(deleted) or 'nothing'}.\n\n"
+    if reported:
+        text += f"**Never deleted**, and only reported: {', '.join(reported)}.\n\n"
+    text += _by_sentence("Kept", "it is no leftover", kept)
+    stays = "the report names it, and the project stays until a person decides"
+    text += _by_sentence("Never touched", stays, protected)
+    if used:
+        text += f"**Never touched while another project uses it**: {', '.join(used)}.\n\n"
+    return text + "**Never touched**: what the project does not own.\n"
+
+
+def _by_sentence(word: str, means: str, said: Mapping[str, Iterable[str]]) -> str:
+    """Return a list of sentences, each once, with the types that say it."""
+    names: dict[str, list[str]] = {}
+    for name, lines in said.items():
+        for line in dict.fromkeys(lines):
+            names.setdefault(line, []).append(f"``{name}``")
+    items = _items(f"{', '.join(types)}: {line}" for line, types in names.items())
+    return f"**{word}** ({means}):\n\n{items}\n" if items else ""
+
+
 def page(service: Service, intro: str, known: registry.Registry) -> str:
     """Return the page of one service."""
     name = title(service.service_type)
-    text = "=" * len(name) + "\n" + _title(name, "=") + "\n" + intro + "\n\n"
+    text = "=" * len(name) + "\n" + _title(name, "=") + "\n" + in_short(service) + "\n" + intro + "\n\n"
     if service.roles:
         text += f"Role that the orchestrator needs: {service.roles}.\n\n"
     if service.proof:

@@ -102,6 +102,23 @@ def test_what_is_kept_protected_and_refused_is_read_out_of_the_rules():
         protect=(_protect,),
     )
     text = service_pages.page(Service("network", (thing,)), "Things.", Registry([Service("network", (thing,))]))
+    opening = text.partition("\nIn short\n========\n")[2].partition("\nThings.\n")[0]
+    assert (
+        opening
+        == """
+**Deleted**, if the project owns it: ``thing``.
+
+**Kept** (it is no leftover):
+
+- ``thing``: It is the service's own.
+
+**Never touched** (the report names it, and the project stays until a person decides):
+
+- ``thing``: It is shared with … projects.
+
+**Never touched**: what the project does not own.
+"""
+    )
     for line in (
         ":Listed with: ``GET /things?project_id={project_id}``",
         ":Before the delete: Look first.",
@@ -122,3 +139,13 @@ def test_the_extension_writes_what_is_new_and_removes_what_is_no_longer_there(tm
     before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
     service_pages.write(directory)
     assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
+
+
+def test_an_opening_names_each_type_that_can_be_deleted_and_each_sentence_once():
+    for name, (service, _) in INSTALLED.items():
+        opening = service_pages.in_short(service)
+        deleted = opening.partition("**Deleted**")[2].partition("\n")[0]
+        assert [t.name for t in service.types if t.delete is not None and f"``{t.name}``" not in deleted] == [], name
+        for part in opening.split("\n**"):
+            sentences = [line.partition("``: ")[2] for line in part.splitlines() if line.startswith("- ")]
+            assert len(set(sentences)) == len(sentences), name
