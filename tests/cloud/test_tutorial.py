@@ -1,5 +1,9 @@
-"""The commands of the tutorial do what the page says, from the start of the cloud to the record of the deletion."""
+"""The commands of the tutorial do what the page says, from the start of the cloud to the record of the deletion.
 
+In the same cloud the commands of the page about offboarding do what that page says.
+"""
+
+import json
 import os
 import pathlib
 import re
@@ -17,23 +21,35 @@ from tests.cloud.processes import RUNNER
 
 pytestmark = pytest.mark.real
 
-PAGE = (pathlib.Path(__file__).parents[2] / "doc" / "source" / "tutorial.rst").read_text()
 ROOT = pathlib.Path(__file__).parents[2]
+PAGE = (ROOT / "doc" / "source" / "tutorial.rst").read_text()
+OFFBOARDING = (ROOT / "doc" / "source" / "admin" / "offboarding.rst").read_text()
 #: What the environment of the tests replaces: the checkout and the installation.
 PREPARED = ("git clone", "cd ", "python3 -m venv", ". ", "pip install", "rm -r")
 #: Commands that do not end with exit code 0, and the code that the page names.
-CODES = {"cleanup-orchestrator-status": 1, "openstack project delete --async --wait trial": 1}
+CODES = {
+    "cleanup-orchestrator-status": 1,
+    "openstack project delete --async --wait trial": 1,
+    "openstack project delete --async --cascade leaver": 1,
+    "openstack project show leaver": 1,
+}
+#: Words of a page that stand for what an earlier command printed: the command that prints it, run right before.
+ASKED = {
+    "LIEN": "openstack project deletion lien list --project leaver -f value -c ID",
+    "PLAN": "openstack project deletion list --project leaver --limit 1 -f value -c ID",
+    "HASH": "openstack project deletion plan show -f value -c hash PLAN",
+}
 DEADLINE = 300  #: seconds until a process has to answer
 
 
-def block(language):
+def block(language, page=PAGE):
     """Return the text of all blocks of a language."""
-    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", PAGE, re.MULTILINE)
+    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     return [re.sub(r"^   ", "", text, flags=re.MULTILINE) for text in found]
 
 
-def commands():
-    return [line[2:] for text in block("console") for line in text.splitlines() if line.startswith("$ ")]
+def commands(page=PAGE):
+    return [line[2:] for text in block("console", page) for line in text.splitlines() if line.startswith("$ ")]
 
 
 class Reader:
@@ -44,7 +60,7 @@ class Reader:
         self.ports = free_port_base()
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
         self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.background, self.outputs, self.id = [], {}, ""
+        self.background, self.outputs, self.id, self.known = [], {}, "", {}
 
     def here(self, text):
         """Return a text of the page with the folder and the ports of this test."""
@@ -79,9 +95,20 @@ class Reader:
         except (urllib.error.URLError, OSError):
             return False
 
+    def fill_in(self, command):
+        """Return a command with what its words in capitals stand for. What is known from before does not change."""
+        for word in re.findall("|".join(ASKED), command):
+            if word not in self.known:
+                asked = self.fill_in(ASKED[word])
+                self.run(asked)
+                self.known[word] = self.outputs[asked].split()[0]
+            command = command.replace(word, self.known[word])
+        return command
+
     def run(self, command):
         """Run one command of the page, and check its exit code."""
-        page, command = command, re.sub(r"(show|events) ID$", rf"\1 {self.id}", self.here(command))
+        page, command = command, self.fill_in(command)
+        command = re.sub(r"(show|events) ID$", rf"\1 {self.id}", self.here(command))
         launcher = f"{command} --venv {self.venv} --port-base {self.ports}"
         if command.startswith("export "):
             self.environment |= dict(word.split("=", 1) for word in shlex.split(command)[1:])
@@ -148,3 +175,31 @@ def test_nothing_is_left(reader):
     for command in ("openstack project list -f value -c Name", "openstack network list -f value -c Name"):
         reader.run(command)
         assert "trial" not in reader.outputs[command]
+
+
+@pytest.fixture(scope="module")
+def offboarded(reader):
+    """The reader of the tutorial, who has then run every command of the page about offboarding."""
+    for command in commands(OFFBOARDING):
+        reader.run(command)
+    return reader
+
+
+def test_the_lien_refuses_the_request_with_the_words_of_the_page(offboarded):
+    refused = offboarded.outputs["openstack project delete --async --cascade leaver"]
+    (block,) = re.findall(r"^    (Cannot delete project 'leaver': protected by lien) ", OFFBOARDING, re.MULTILINE)
+    assert refused.startswith(block)
+    assert "the last invoice is open" in refused
+
+
+def test_the_plan_is_complete_and_lists_what_was_made(offboarded):
+    assert "INCOMPLETE" not in offboarded.outputs["openstack project delete --async --cascade --dry-run --wait leaver"]
+    planned = offboarded.outputs["openstack project deletion plan resources --action delete PLAN"]
+    assert [name for name in ("leaver-net", "leaver-subnet", "leaver-files") if name not in planned] == []
+
+
+def test_the_evidence_says_that_nothing_is_left(offboarded):
+    assert json.loads(offboarded.outputs["openstack project deletion show -f json leaver"])["status"] == "deleted"
+    assert json.loads(offboarded.outputs["openstack project deletion leftovers -f json leaver"]) == []
+    events = json.loads(offboarded.outputs["openstack project deletion events -f json leaver"])
+    assert "deletion.deleted" in {event["Type"] for event in events}
