@@ -19,6 +19,7 @@ extensions = [
     "service_pages",
     "uses_table",
     "pictures",
+    "sessions",
     "api_reference",
     "permission_table",
     "protocol_reference",

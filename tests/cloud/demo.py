@@ -1,6 +1,7 @@
 """The main job, end to end, against real services: `tox -e demo`, or `tox -e demo -- --keep` to leave it running.
 
-`tox -e demo -- --dashboard` leaves it running, too, with a Horizon and a filled project.
+`tox -e demo -- --dashboard` leaves it running, too, with a Horizon and a filled project. `tox -e demo -- --record FILE`
+writes the session of the manual (doc/source/recordings/demo.cast).
 
 It installs this checkout and, into another venv, Keystone, Glance, Neutron, Swift and Barbican. It starts them all on
 loopback, Keystone with the filter and the fence. It fills a project, reports on it, deletes it with all its resources,
@@ -43,7 +44,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.cloud import installing
+from tests.cloud import installing, recording
 from tests.cloud.errors import CloudError
 from tests.cloud.launcher import Cloud
 from tests.cloud.processes import RUNNER, Children, last_line, port_is_free
@@ -230,6 +231,7 @@ class Demo:
             "PYTHONWARNINGS": "ignore",
         }
         self._command: subprocess.Popen | None = None
+        self.recording: recording.Recording | None = None  #: of the commands that wait for a deletion
 
     # -- processes
     def start_orchestrator(self) -> None:
@@ -284,8 +286,13 @@ class Demo:
         :raises DemoError: when its exit code is not what it should be
         """
         show(f"\n$ openstack {' '.join(arguments)}")
-        # Both outputs into one, or tox would mix them up.
-        code, _, _ = self._run(arguments, stderr=subprocess.STDOUT)
+        if self.recording and "--wait" in arguments:
+            binary = str(pathlib.Path(sys.executable).parent / "openstack")
+            shown = f"openstack {' '.join(arguments)}"
+            code = self.recording.run(shown, [binary, *arguments], self.environment)
+        else:
+            # Both outputs into one, or tox would mix them up.
+            code, _, _ = self._run(arguments, stderr=subprocess.STDOUT)
         show(f"(exit code {code})")
         if not expect(code):
             raise DemoError(f"'openstack {' '.join(arguments)}' ended with exit code {code}; see {self.log}")
@@ -478,6 +485,7 @@ def main() -> int:
         default=os.environ.get("CLEANUP_DEMO_PORT_BASE") or "15000",
         help="first of 32 ports on 127.0.0.1 (default: $CLEANUP_DEMO_PORT_BASE or 15000)",
     )
+    parser.add_argument("--record", metavar="FILE", type=pathlib.Path, help="write the session of the manual to a file")
     options = parser.parse_args()
     if not 1024 <= options.port_base <= 65000:
         parser.error(f"--port-base has to be from 1024 to 65000, not {options.port_base}")
@@ -502,6 +510,7 @@ def main() -> int:
             port_hint="choose others with CLEANUP_DEMO_PORT_BASE",
         )
         demo = Demo(cloud)
+        demo.recording = recording.Recording() if options.record else None
         if (pid := cloud.runner()) is not None:
             raise CloudError(f"the demo is running already in {cloud.directory} (process {pid}): stop that one first")
         # All this before the minute that the installation takes.
@@ -526,6 +535,8 @@ def main() -> int:
         demo.start_orchestrator()
         say(f"the orchestrator is up: {demo.url}")
         code = 0 if perform(demo) else 1
+        if demo.recording and code == 0:
+            demo.recording.write(options.record, "A project is reported on, and then deleted with its resources")
         over = True
         if options.dashboard and code == 0:
             show_dashboard(demo, options.port_base + HORIZON_PORT)

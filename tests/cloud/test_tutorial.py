@@ -97,12 +97,12 @@ class Reader:
 
     def fill_in(self, command):
         """Return a command with what its words in capitals stand for. What is known from before does not change."""
-        for word in re.findall("|".join(ASKED), command):
+        for word in re.findall(rf"\b(?:{'|'.join(ASKED)})\b", command):
             if word not in self.known:
                 asked = self.fill_in(ASKED[word])
                 self.run(asked)
                 self.known[word] = self.outputs[asked].split()[0]
-            command = command.replace(word, self.known[word])
+            command = re.sub(rf"\b{word}\b", self.known[word], command)
         return command
 
     def run(self, command):
