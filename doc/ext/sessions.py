@@ -1,7 +1,7 @@
 """Draws recorded terminal sessions as SVG.
 
-``.. session:: FILE`` draws an asciicast file, which ``tests/cloud/recording.py`` writes: each line with the seconds since
-the start. ``:rows:`` is the number of rows of a table that are shown; a line says how many are left out.
+``.. session:: FILE`` draws an asciicast file, which ``tests/cloud/recording.py`` writes: each line with the seconds
+since the start. ``:rows:`` is the number of rows of a table that are shown; a line says how many are left out.
 
 There are two drawings of each session, and the style sheet shows one of them: with all columns, and, for a phone, with
 lines that are broken as a narrow terminal breaks them. A builder other than HTML shows the lines as text.

@@ -155,6 +155,30 @@ def test_the_picture_of_the_statuses_has_each_status_and_each_move(manual):
     assert svg.count('<path class="arrow ') == len(transitions.MOVES) + legend
 
 
+@pytest.mark.slow
+def test_the_usual_way_has_each_status_in_its_order(manual):
+    boxes = re.findall(r'rx="6"/><text [^>]*><tspan [^>]*>(\w+)</tspan>', picture(manual, "concepts.html", "usual"))
+    assert boxes == list(transitions.ORDER)
+
+
+@pytest.mark.slow
+def test_every_picture_can_be_read_on_a_phone(manual, extension):
+    widths = [
+        (path.name, float(width))
+        for path in manual.rglob("*.html")
+        for width in re.findall(r'class="picture"><svg [^>]*viewBox="0 0 ([\d.]+) ', path.read_text())
+    ]
+    assert len(widths) >= 6
+    assert [each for each in widths if each[1] > extension("pictures").WIDEST] == []
+
+
+@pytest.mark.slow
+def test_no_page_has_two_lists_of_its_sections(manual):
+    listed = re.compile('<(nav|div) class="contents')
+    doubled = [path.name for path in manual.rglob("*.html") if listed.search(path.read_text())]
+    assert doubled == []
+
+
 @pytest.mark.parametrize(("page", "name"), [("index.html", "parts"), ("contributor/architecture.html", "rooms")])
 @pytest.mark.slow
 def test_a_picture_of_boxes_is_in_its_page(manual, page, name):
@@ -243,6 +267,8 @@ def test_a_status_without_a_place_is_an_error(extension, monkeypatch):
     [
         ("boxes", "a -> b", "there is no box a, b"),
         ("boxes", "a (1): text", "neither a box nor an arrow"),
+        ("usual", "accepted: text", "the lines have to be accepted, draining, "),
+        ("boxes", "a (9, 0): text", "the limit"),
         ("sequence", "a -> b: text", "there is no participant a, b"),
         ("sequence", "nothing", "neither a participant"),
     ],
