@@ -1,7 +1,8 @@
 """Draws recorded terminal sessions as SVG.
 
 ``.. session:: FILE`` draws an asciicast file, which ``tests/cloud/recording.py`` writes: each line with the seconds
-since the start. ``:rows:`` is the number of rows of a table that are shown; a line says how many are left out.
+since the start. ``:rows:`` is the number of rows of a table that are shown; a line says how many are left out. Of the
+lines that show the progress of one status, the first and the last one are shown.
 
 There are two drawings of each session, and the style sheet shows one of them: with all columns, and, for a phone, with
 lines that are broken as a narrow terminal breaks them. A builder other than HTML shows the lines as text.
@@ -10,6 +11,7 @@ lines that are broken as a narrow terminal breaks them. A builder other than HTM
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -43,7 +45,19 @@ def lines(cast: str) -> Iterator[Line]:
 
 
 def shortened(found: Iterator[Line], rows: int) -> Iterator[Line]:
-    """Yield the lines, with only the first rows of each table."""
+    """Yield the lines, with only the first rows of each table, and the first and last line of each status."""
+    for _, group in itertools.groupby(_first_rows(found, rows), key=_progress):
+        same = list(group)
+        yield from same if _progress(same[0]) is None else dict.fromkeys((same[0], same[-1]))
+
+
+def _progress(line: Line) -> str | None:
+    """Return project and status of a line that shows the progress, and None for any other line."""
+    match = re.match(r"(\S+: \w+)(?: \(\w+\))?; ", line[1])
+    return match[1] if match else None
+
+
+def _first_rows(found: Iterator[Line], rows: int) -> Iterator[Line]:
     seen, left, indent = 0, 0, ""
     for seconds, text in found:
         row = re.match(r"(\s*)\| ", text)
