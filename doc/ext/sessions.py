@@ -5,7 +5,7 @@ since the start. ``:rows:`` is the number of rows of a table that are shown; a l
 lines that show the progress of one status, the first and the last one are shown.
 
 There are two drawings of each session, and the style sheet shows one of them: with all columns, and, for a phone, with
-lines that are broken as a narrow terminal breaks them. A builder other than HTML shows the lines as text.
+lines that are broken between words, and with tables that are cut. A builder other than HTML shows the lines as text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import html
 import itertools
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -79,6 +80,17 @@ def folded(found: Iterator[Line], columns: int) -> Iterator[tuple[float | None, 
             yield None, text[start : start + columns]
 
 
+def narrowed(found: Iterator[Line], columns: int) -> Iterator[tuple[float | None, str]]:
+    """Yield the lines for a screen that is narrower than the terminal was."""
+    for seconds, text in found:
+        if re.match(r"\s*[|+]", text):
+            yield seconds, text if len(text) <= columns else f"{text[: columns - 1]}…"
+        else:
+            indent = re.match(r"\s*", text)[0]  # type: ignore[index]
+            wrapped = textwrap.wrap(text, columns, subsequent_indent=f"{indent}  ", drop_whitespace=True) or [""]
+            yield from zip((seconds, *([None] * (len(wrapped) - 1))), wrapped, strict=True)
+
+
 def drawing(name: str, title: str, found: list[tuple[float | None, str]], columns: int, times: bool) -> str:
     """Return the SVG of some lines."""
     left = GUTTER if times else 8
@@ -102,7 +114,7 @@ def session(name: str, title: str, cast: str, rows: int) -> str:
     found = list(shortened(lines(cast), rows))
     columns = int(json.loads(cast.splitlines()[0])["width"])
     wide = drawing(f"{name}-wide", title, list(folded(iter(found), columns)), columns, times=True)
-    narrow = drawing(f"{name}-narrow", title, list(folded(iter(found), NARROW)), NARROW, times=False)
+    narrow = drawing(f"{name}-narrow", title, list(narrowed(iter(found), NARROW)), NARROW, times=False)
     return f'<div class="session">{wide}{narrow}</div>'
 
 

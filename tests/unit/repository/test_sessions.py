@@ -49,9 +49,14 @@ def test_of_the_progress_of_a_status_the_first_and_the_last_line_stay():
     assert list(found) == [(0, "demo: deleting; 0s"), (8, "demo: deleting; 8s")]
 
 
-def test_a_narrow_terminal_breaks_lines_and_loses_nothing():
+def test_a_line_that_is_too_long_is_broken_and_loses_nothing():
     found = list(sessions.folded(iter([(1.0, "a" * 100)]), 46))
     assert [(seconds, len(text)) for seconds, text in found] == [(1.0, 46), (None, 46), (None, 8)]
+
+
+def test_on_a_phone_lines_are_broken_between_words_and_tables_are_cut():
+    found = list(sessions.narrowed(iter([(1.0, "  one two three"), (2.0, "  | one | two |"), (3.0, "")]), 10))
+    assert found == [(1.0, "  one two"), (None, "    three"), (2.0, "  | one |…"), (3.0, "")]
 
 
 def test_what_was_printed_is_text_in_the_picture():
