@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -64,11 +65,21 @@ class Conditions(Rows):
 
 
 class Blockers(Rows):
-    """Blockers of a deletion."""
+    """Blockers of a deletion. Their commands follow the table, in which long lines are broken."""
 
-    def line(self, row: Mapping[str, Any]) -> str:
-        """Return one blocker and its remedy."""
-        return "\n".join(common.blocker_lines([row]))
+    def human_readable(self) -> str:
+        """Return the lines of the blockers, without commands."""
+        return "\n".join(common.blocker_lines([{**row, "commands": ()} for row in self._value or ()]))
+
+    @property
+    def after(self) -> list[str]:
+        """The lines for after the table."""
+        commands = dict.fromkeys(one_line(each) for row in self._value or () for each in row.get("commands") or ())
+        return (
+            ["Commands that clear blockers, if that is what you want:", *(f"  {each}" for each in commands)]
+            if (commands)
+            else []
+        )
 
 
 class Children(Rows):
@@ -99,14 +110,16 @@ class Counts(Rows):
             else:
                 later += 1
         lines += [f"{empty} other: nothing found"] if empty else []
-        lines += [f"{later} other: not listed yet"] if later else []
+        lines += [f"{later} other: not listed in this attempt"] if later else []
         return "\n".join(lines)
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return the counts of one type in one region."""
         numbers = [f"{word} {row.get(word) or 0}" for word in ("found", "deleted", "remaining")]
-        numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept", "unselected") if row.get(word)]
         outcome = one_line(row.get("outcome") or row.get("state") or "")
+        if outcome == Outcome.LEFTOVERS and not row.get("deleted") and row.get("found") == row.get("remaining"):
+            numbers, outcome = [f"{row['remaining']} left"], ""
+        numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept", "unselected") if row.get(word)]
         waived = row.get("reason") == Reason.WAIVED
         if (outcome == Outcome.UNKNOWN or waived) and not (row.get("found") or row.get("deleted")):
             # Zeros would mean that the type is empty.
@@ -244,8 +257,8 @@ class Types(Rows):
         if not row.get("known"):
             return f"{name}: not known ({one_line(row.get('message') or row.get('reason') or '')})"
         numbers = {word: f"{word} {row[word]}" for word in ("delete", "keep", "protect") if row.get(word)}
-        if "delete" in numbers and row.get("size") is not None:
-            numbers["delete"] += f" ({size_text(row['size'])})"
+        if "delete" in numbers and (size := _size(row.get("size"), row.get("objects"))):
+            numbers["delete"] += f" ({size})"
         return f"{name}: " + ", ".join(numbers.values())
 
 
@@ -268,15 +281,47 @@ class Selected(format_columns.DictColumn):
 class Size(columns.FormattableColumn["int | None"]):
     """The size of a resource in bytes, or ``None``. Unknown sizes are sorted before the others."""
 
+    def __init__(self, value: int | None, objects: int | None = None) -> None:
+        """Take the size, and the number of objects in a container."""
+        super().__init__(value)
+        self._objects = objects
+
     def human_readable(self) -> str:
         """Return the size as text."""
-        return "" if self._value is None else size_text(self._value)
+        return _size(self._value, self._objects)
 
     def __lt__(self, other: object) -> bool:
         """Return whether this size is smaller."""
         return isinstance(other, Size) and (-1 if self._value is None else self._value) < (
             -1 if other._value is None else other._value
         )
+
+
+def _size(size: int | None, objects: int | None) -> str:
+    """Return a size, and the number of objects behind it; empty: nothing is known of either.
+
+    A resource without a size has no objects. So an unknown size is said only beside their number.
+    """
+    if objects is None:
+        return "" if size is None else size_text(size)
+    known = "size not known" if size is None else size_text(size)
+    return f"{known}, {objects} object{'' if objects == 1 else 's'}"
+
+
+class Name(columns.FormattableColumn["str | None"]):
+    """A name. A table has the id of what has no name."""
+
+    def __init__(self, value: str | None, id_: Any) -> None:
+        super().__init__(value)
+        self._id = id_
+
+    def __lt__(self, other: object) -> bool:
+        """Return whether this name comes first."""
+        return isinstance(other, Name) and (self._value or "") < (other._value or "")
+
+    def human_readable(self) -> str:
+        """Return the name or the id."""
+        return printable(str(self._value or self._id or ""))
 
 
 #: By shape: the cell of a field with one such object, or a list of them.
@@ -319,7 +364,39 @@ def listed(shape: type[Shape], names: Iterable[str], rows: Iterable[Mapping[str,
     """
     fields = {name: field_at(shape, name) for name in names}
     heads = tuple(each.label for each in fields.values())
-    return heads, (tuple(cell(each, _at(row, name)) for name, each in fields.items()) for row in rows)
+    # A name stands for an id that has no column of its own.
+    ids = {name: id_ for name in fields if (id_ := _id_of(name)) in shape.fields and id_ not in fields}
+
+    def made(row: Mapping[str, Any], name: str) -> Any:
+        value = _at(row, name)
+        if name == "size":
+            return Size(value, row.get("objects"))
+        return Name(value, row.get(ids[name])) if name in ids else cell(fields[name], value)
+
+    return heads, (tuple(made(row, name) for name in fields) for row in rows)
+
+
+def _id_of(name: str) -> str:
+    """Return the field with the id of what a field names, such as ``project_id`` for ``project_name``."""
+    return f"{name.removesuffix('name')}id" if name.endswith("name") else ""
+
+
+def of_list(
+    shape: type[Shape],
+    parsed_args: argparse.Namespace,
+    rows: Iterable[Mapping[str, Any]],
+    columns_: tuple[str, ...] = (),
+) -> Table:
+    """Return a list. A table has the columns that fit on a terminal, unless more are asked for.
+
+    ``--long``, ``-c`` and the formats for programs have all columns.
+
+    :param columns_: the columns of the table; without them, those of the shape
+    """
+    few = parsed_args.formatter == "table" and not parsed_args.columns and not parsed_args.long
+    first = columns_ or shape.columns
+    names = first if few else tuple(dict.fromkeys((*first, *shape.columns, *shape.wide)))
+    return listed(shape, names, rows)
 
 
 def details(shape: type[Shape], row: Mapping[str, Any], names: Iterable[str] = ()) -> Table:
@@ -328,7 +405,14 @@ def details(shape: type[Shape], row: Mapping[str, Any], names: Iterable[str] = (
     :param names: the fields; without them, all but the links
     """
     shown = tuple(names) or tuple(name for name in row if name != "links")
-    return shown, [cell(shape.fields[name], row[name]) if name in shape.fields else row[name] for name in shown]
+    return shown, [cell(shape.fields[name], row[name]) if name in shape.fields else _new(row[name]) for name in shown]
+
+
+def _new(value: Any) -> Any:
+    """Return what a table has for the value of a field that only a newer server knows."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return Words(value)
+    return Fields(value) if isinstance(value, dict) else value
 
 
 def _at(row: Mapping[str, Any], path: str) -> Any:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from cliff import columns
+from cliff.formatters.table import TableFormatter
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from cleanup_orchestrator.core.redact import printable
-from cleanup_orchestrator.osc import usage, words
+from cleanup_orchestrator.osc import tables, usage, words
+from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import ApiError, LoginLost, Proxy, one_line
 
 #: What a command returns: column names, and rows or values.
@@ -92,6 +94,7 @@ class Cleanup(command.Command):
     """A command that calls the project-cleanup API."""
 
     app: Any
+    code = 0  #: exit code of a command that raised no error
     find_id: ClassVar[str] = ""  #: how to find the id that the command takes; see :func:`explain`
     _epilog: str
 
@@ -105,8 +108,10 @@ class Cleanup(command.Command):
             cls._epilog = inspect.cleandoc(cls._epilog)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser. Its epilog has examples."""
-        return keep_examples(super().get_parser(prog_name))
+        """Return the parser. Its epilog has examples, and it takes no beginning of an option for the option."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.allow_abbrev = False
+        return keep_examples(parser)
 
     @property
     def client(self) -> Proxy:
@@ -117,8 +122,9 @@ class Cleanup(command.Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; print an error as one line."""
         try:
+            self.code = 0
             code: int = super().run(parsed_args)
-            return code
+            return code or self.code
         except (sdk_exceptions.SDKException, usage.UsageError) as exc:
             if usage.exit_code(exc) == usage.USAGE:
                 return self.refuse(exc)
@@ -131,21 +137,18 @@ class Cleanup(command.Command):
         return usage.USAGE
 
 
-def _fit(parsed_args: argparse.Namespace) -> None:
-    """Make a table as wide as the terminal at most, unless a width is asked for."""
-    if sys.stdout.isatty() and not getattr(parsed_args, "max_width", 1):
-        parsed_args.fit_width = True
-
-
 class Lister(Cleanup, command.Lister):
     """A command that lists."""
+
+    formatter: Any
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the table without terminal control characters.
 
         All rows are read before: a list that breaks off is not shown, and cliff needs them again if it cannot sort.
         """
-        _fit(parsed_args)
+        if isinstance(self.formatter, TableFormatter):
+            self.formatter = tables.OneLine()
         rows = list(data if parsed_args.formatter in _ESCAPING else map(_shown, data))
         code: int = super().produce_output(parsed_args, column_names, rows)
         return code
@@ -154,13 +157,19 @@ class Lister(Cleanup, command.Lister):
 class ShowOne(Cleanup, command.ShowOne):
     """A command that shows one object."""
 
+    formatter: Any
+
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the object without terminal control characters."""
-        _fit(parsed_args)
         row = data if parsed_args.formatter in _ESCAPING else _shown(data)
+        is_table = isinstance(self.formatter, TableFormatter)
+        after = [line for value in row for line in getattr(value, "after", ())] if is_table else []
+        if is_table:
+            self.formatter = tables.Details()
         if parsed_args.formatter == "shell":
             row = tuple(_for_a_shell(value) for value in row)
         code: int = super().produce_output(parsed_args, column_names, row)
+        Screen(sys.stderr).say(after)
         return code
 
 
@@ -207,6 +216,11 @@ def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
         type=positive(int),
         help=f"Maximum number of {what} to list (default: all)",
     )
+
+
+def add_long(parser: argparse.ArgumentParser) -> None:
+    """Add --long."""
+    parser.add_argument("--long", action="store_true", help="List all columns, and shorten no text")
 
 
 def find_domain(identity: Any, name_or_id: str) -> str:
@@ -288,6 +302,11 @@ def type_name(row: Mapping[str, Any]) -> str:
     return " ".join(part for part in (one_line(row.get("region") or ""), name) if part)
 
 
+def label(deletion: Mapping[str, Any]) -> str:
+    """Return the name of the project of a deletion, or its id if the name is not known."""
+    return one_line(deletion.get("project_name") or deletion.get("project_id") or deletion.get("id"))
+
+
 def reference(row: Mapping[str, Any]) -> str:
     """Return a resource that blocks a delete, and whose it is, as one phrase."""
     text = " ".join(one_line(row[k]) for k in ("type", "id") if row.get(k))
@@ -310,15 +329,40 @@ def progress_text(progress: Mapping[str, Any]) -> str:
 
 
 def blocker_lines(blockers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return lines for each blocker: its message, the resources behind it if known, and its remedy."""
-    lines = []
+    """Return lines for each blocker: its message, its resources, and its remedy with the commands.
+
+    Blockers with the same remedy follow each other, and the remedy is said once.
+    """
+    alike: dict[str, list[Mapping[str, Any]]] = {}
     for blocker in blockers:
-        reason = one_line(blocker.get("reason") or "")
-        message = one_line(blocker.get("message") or "") or reason
-        text = f"{type_name(blocker) or 'deletion'}: {message}"
-        lines.append(f"{text} ({reason})" if reason and reason != message else text)
-        if blocker.get("blocked_by"):
-            lines.append("    blocked by: " + "; ".join(reference(each) for each in blocker["blocked_by"]))
-        if blocker.get("remedy"):
-            lines.append(f"    remedy: {one_line(blocker['remedy'])}")
+        alike.setdefault(one_line(blocker.get("remedy") or ""), []).append(blocker)
+    lines = []
+    for remedy, group in alike.items():
+        for blocker in group:
+            lines += _blocker(blocker)
+        if remedy:
+            lines.append(f"    remedy: {remedy}")
+        commands = dict.fromkeys(one_line(each) for blocker in group for each in blocker.get("commands") or ())
+        lines += [f"        {each}" for each in commands]
     return lines
+
+
+def _blocker(blocker: Mapping[str, Any]) -> list[str]:
+    """Return lines for what a blocker is, and which resources it concerns."""
+    reason = one_line(blocker.get("reason") or "")
+    message = one_line(blocker.get("message") or "") or reason
+    text = f"{type_name(blocker) or 'deletion'}: {message}"
+    lines = [f"{text} ({reason})" if reason and reason != message else text]
+    if named := blocker.get("resources"):
+        more = (blocker.get("number") or 0) - len(named)
+        texts = [resource(each) for each in named] + ([f"and {more} more"] if more > 0 else [])
+        lines.append(f"    concerns: {', '.join(texts)}")
+    if blocker.get("blocked_by"):
+        lines.append("    blocked by: " + "; ".join(reference(each) for each in blocker["blocked_by"]))
+    return lines
+
+
+def resource(row: Mapping[str, Any]) -> str:
+    """Return the name and the id of a resource."""
+    id_ = one_line(row.get("id") or "")
+    return f"{one_line(row['name'])} ({id_})" if row.get("name") else id_

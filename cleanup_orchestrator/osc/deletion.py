@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import arguments, cells, common, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import one_line
 
 T = TypeVar("T")
@@ -36,12 +37,12 @@ class DeletionCommand(common.Cleanup):
     """Base of the commands that take deletions, by their ids or by their projects."""
 
     find_id = common.FIND_DELETION
-    changes: ClassVar[bool] = False  #: whether the command changes something; see ``lookup.find_deletion``
+    wanted: ClassVar[lookup.Wanted] = lookup.TO_READ  #: which deletion of a project the command takes
 
     def on_deletion(self, parsed_args: argparse.Namespace, text: str, call: Callable[[str], T]) -> T:
         """Return what a call returns for the deletion that an argument names."""
         identity = self.app.client_manager.sdk_connection.identity
-        return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call, self.changes)
+        return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call, self.wanted)
 
 
 class ListDeletion(common.Lister):
@@ -116,15 +117,17 @@ class ListDeletion(common.Lister):
             "approval, or on hold by a lien or the brake",
         )
         parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
-        parser.add_argument("--long", action="store_true", help="List more columns")
+        common.add_long(parser)
         common.add_limit(parser, "deletions")
         parser.add_argument("--marker", metavar="<deletion>", help="List the deletions after this one (ID)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each deletion."""
-        names = (*shapes.Deletion.columns, *(shapes.Deletion.wide if parsed_args.long else ()))
-        return cells.listed(shapes.Deletion, names, self._deletions(parsed_args))
+        rows = list(self._deletions(parsed_args))
+        if parsed_args.attention and not rows:
+            sys.stderr.write(_NOTHING_TO_DO if _is_everything(parsed_args) else "None of these deletions needs you.\n")
+        return cells.of_list(shapes.Deletion, parsed_args, rows)
 
     def _deletions(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         identity = self.app.client_manager.sdk_connection.identity
@@ -147,6 +150,27 @@ class ListDeletion(common.Lister):
         if parsed_args.user:
             filters |= lookup.user_filter(self.client, identity, parsed_args.user, parsed_args.user_domain)
         return self.client.deletions(limit=parsed_args.limit, **filters)
+
+
+_NOTHING_TO_DO = "No deletion needs you.\n"
+
+
+def _is_everything(parsed_args: argparse.Namespace) -> bool:
+    """Whether the arguments of a list select by nothing but ``--attention``."""
+    names = [
+        "status",
+        "mode",
+        "project",
+        "user",
+        "domain",
+        "origin",
+        "parent",
+        "since",
+        "until",
+        "changed_since",
+        "marker",
+    ]
+    return not any(getattr(parsed_args, name) for name in names)
 
 
 class ShowDeletion(DeletionCommand, common.ShowOne):
@@ -179,8 +203,8 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         """Return the fields of the deletion, the most important first."""
         deletion = self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion)
         first = (
-            "id project_name project_id domain_id mode selection dry_run status attention message conditions blockers "
-            "children"
+            "id project_name project_id domain_id mode selection dry_run status summary attention message conditions "
+            "blockers children"
         )
         first += " forced liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]
@@ -207,6 +231,14 @@ def unknown_lines(deletion: Mapping[str, Any], filters: Mapping[str, str | None]
         blocker = blockers.get(_place(row), {})
         lines += common.blocker_lines([{**row, "remedy": blocker.get("remedy")}])
     return ["Unknown, because they could not be listed:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def people(deletion: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the users that a deletion has on record, by their ids."""
+    records = [deletion, deletion.get("forced") or {}]
+    for name in ("approvals", "liens", "waivers"):
+        records += deletion.get(name) or ()
+    return {row["user_id"]: row["user_name"] for row in records if row.get("user_id") and row.get("user_name")}
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -254,9 +286,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         parser.add_argument(
             "--abandoned", action="store_true", help="Only resources that 'project deletion force' abandoned"
         )
-        parser.add_argument(
-            "--long", action="store_true", help="Also list the message of each one, and whether force abandoned it"
-        )
+        common.add_long(parser)
         common.add_limit(parser, "leftovers")
         return parser
 
@@ -264,11 +294,6 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         """Return one row for each resource."""
         if parsed_args.all == bool(parsed_args.deletion):
             raise usage.UsageError("give a project, the ID of a deletion, or --all")
-        names = ["region", "service", "type", "id", "name", "size", "reason"]
-        names = ["project_name", "project_id", *names] if parsed_args.all else [*names, "blocked_by", "remedy"]
-        if parsed_args.long:
-            names += ["blocked_by", "remedy", "deletion_id", "domain_id"] if parsed_args.all else []
-            names += ["message", "abandoned", "owner"]
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
         if parsed_args.abandoned:
             filters["abandoned"] = "true"
@@ -283,8 +308,8 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
                     list(self.client.leftovers(id_, limit=parsed_args.limit, **filters)),
                 ),
             )
-            sys.stderr.write("".join(f"{line}\n" for line in lines))
-        return cells.listed(shapes.ProjectLeftover, names, rows)
+            Screen(sys.stderr).say(lines)
+        return cells.of_list(shapes.ProjectLeftover if parsed_args.all else shapes.Leftover, parsed_args, rows)
 
 
 class ListDeletionEvent(DeletionCommand, common.Lister):
@@ -312,8 +337,6 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
     (a purge: as purged, a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
     """
 
-    _code = 0
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
@@ -321,14 +344,10 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         parser.add_argument("--type", metavar="<type>", help="Only events of this type, such as 'resource.deleted'")
         parser.add_argument("--resource", metavar="<resource>", help="Only events that name this resource (ID)")
         parser.add_argument("--follow", action="store_true", help="Print new events until the deletion ends")
-        parser.add_argument("--long", action="store_true", help="Also list the request id and the data of each event")
+        common.add_long(parser)
         common.add_limit(parser, "events")
         parser.add_argument("--marker", metavar="<event>", help="List the events after this one (ID)")
         return parser
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command."""
-        return super().run(parsed_args) or self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the table, or, with ``--follow``, each event when it arrives."""
@@ -344,7 +363,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
                 self.app.stdout.write(f"{line}\n")
                 self.app.stdout.flush()
         except KeyboardInterrupt:
-            self._code = 130
+            self.code = 130
             sys.stderr.write("Stopped following; the deletion continues.\n")
         return 0
 
@@ -357,20 +376,18 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
                 raise usage.UsageError("--follow needs the default output or '-f json', without -c and --limit")
             return (), self._follow(parsed_args)
         filters = {"type": parsed_args.type, "marker": parsed_args.marker, "resource_id": parsed_args.resource}
-        names = ["id", "at", "type", "message", "actor"]
-        if not parsed_args.deletion:
-            names = ["project_name", "project_id", "deletion_id", "at", "type", "message"]
-        if parsed_args.long:
-            names += ["request_id", "data"]
         if parsed_args.deletion:
-            rows = self.on_deletion(
+            rows: list[Any] = self.on_deletion(
                 parsed_args,
                 parsed_args.deletion,
                 lambda id_: list(self.client.events(id_, limit=parsed_args.limit, **filters)),
             )
+            if rows and parsed_args.formatter == "table":
+                names = people(self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion))
+                rows = [{**row, "actor": names.get(row.get("actor")) or row.get("actor")} for row in rows]
         else:
             rows = list(self.client.resource_events(limit=parsed_args.limit, **filters))
-        return cells.listed(shapes.ProjectEvent, names, rows)
+        return cells.of_list(shapes.Event if parsed_args.deletion else shapes.ProjectEvent, parsed_args, rows)
 
     def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         marker, pause = parsed_args.marker, wait.POLL_FAST
@@ -383,7 +400,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
                 marker = event["id"]
                 yield event
             if wait.ended(deletion):
-                self._code = 0 if wait.deleted(deletion) else 1
+                self.code = 0 if wait.deleted(deletion) else 1
                 return
             pause = wait.POLL_FAST if marker != told else min(pause * 1.5, wait.POLL_SLOW)
             time.sleep(pause)

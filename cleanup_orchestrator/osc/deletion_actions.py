@@ -8,19 +8,19 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import common, confirm, request, wait
+from cleanup_orchestrator.osc import common, confirm, lookup, request, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
+from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import one_line
 
 
 class ActOnDeletions(DeletionCommand, request.Requesting):
     """Base of the commands that change each of the deletions that they take."""
 
-    changes = True
+    wanted = lookup.TO_CHANGE
     until: ClassVar[str] = ""  #: what --wait waits for; empty: there is no wait
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -252,7 +252,8 @@ class RestoreDeletion(ActOnDeletions):
         The role assignments of the projects below are included.
         """
         lines, waiting, seen = [], [deletion_id], set()
-        name = functools.cache(self._name)
+        identity = self.app.client_manager.sdk_connection.identity
+        name = functools.cache(functools.partial(lookup.label, identity))
         while waiting:
             deletion = self.client.get_deletion(waiting.pop(0))
             seen.add(deletion["id"])
@@ -264,21 +265,9 @@ class RestoreDeletion(ActOnDeletions):
             waiting += [each for each in below if each not in seen]
         return lines
 
-    def _name(self, kind: str, id_: str) -> str:
-        """Return the name and the id of a user, group or role.
-
-        If Keystone does not return the name, return only the id.
-        """
-        identity = self.app.client_manager.sdk_connection.identity
-        get = {"user": identity.get_user, "group": identity.get_group, "role": identity.get_role}.get(kind)
-        try:
-            return f"{one_line(get(id_).name)} ({one_line(id_)})" if get else one_line(id_)
-        except sdk_exceptions.SDKException:
-            return one_line(id_)
-
     @staticmethod
     def _confirmed(lines: list[str], yes: bool) -> bool:
         """Print the role assignments to restore; ask for confirmation at a terminal."""
         noun = "role assignment" if len(lines) == 1 else "role assignments"
-        sys.stderr.write("\n".join([f"Restoring gives back {len(lines)} {noun}:", *lines, ""]))
+        Screen(sys.stderr).say([f"Restoring gives back {len(lines)} {noun}:", *lines])
         return not confirm.needed(yes) or confirm.agreed("Restore?")

@@ -29,6 +29,7 @@ class List(common.Lister):
         text = f"Only {self.noun}s that have expired or were {self.ended}"
         state.add_argument("--ended", action="store_true", help=text)
         state.add_argument("--all", action="store_true", help=f"Also {self.noun}s that have ended")
+        common.add_long(parser)
         common.add_limit(parser, f"{self.noun}s")
         parser.add_argument("--marker", metavar=f"<{self.noun}>", help=f"List the {self.noun}s after this one (ID)")
 
@@ -38,7 +39,8 @@ class List(common.Lister):
         """Return one row for each record."""
         state = "ended" if parsed_args.ended else "all" if parsed_args.all else None
         records = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
-        return cells.listed(self.shape, self.shape.columns, records)
+        more = () if state is None else ("state",)
+        return cells.of_list(self.shape, parsed_args, records, (*self.shape.columns, *more))
 
 
 class Show(common.ShowOne):

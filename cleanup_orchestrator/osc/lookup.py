@@ -5,6 +5,7 @@ The records of the API have also the projects that Keystone no longer has.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -25,62 +26,82 @@ LIVE = "live"
 _MANY = 1000
 
 
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which deletion of a project is meant."""
+
+    #: Refuse a name that only the records have, unless the project still has it or is gone.
+    changes: bool = False
+    #: The latest deletion in this status. Without it: the live deletion, or else the latest one.
+    status: str = ""
+    noun: str = "deletion"
+
+
+TO_READ = Wanted()
+TO_CHANGE = Wanted(changes=True)
+WITH_PLAN = Wanted(status="planned", noun="dry run with a plan")
+
+
 def on_deletion(
-    client: Proxy, identity: Any, text: str, domain: str | None, call: Callable[[str], T], changes: bool = False
+    client: Proxy, identity: Any, text: str, domain: str | None, call: Callable[[str], T], wanted: Wanted = TO_READ
 ) -> T:
     """Return what a call returns for a deletion.
 
     :param text: id of the deletion, or name or id of its project
     :param domain: name or id of the project's domain; then the text is a project
-    :param changes: whether the call changes something; see :func:`find_deletion`
     :raises osc_lib.exceptions.CommandError: if there is no such deletion, or several projects have the name
     """
     if DELETION_ID.fullmatch(text) and not domain:
         try:
             return call(text)
         except ApiError as exc:
-            if exc.code != "deletion_not_found":
+            if wanted.status or exc.code != "deletion_not_found":
                 raise
-    return call(find_deletion(client, identity, text, domain, changes))
+    return call(find_deletion(client, identity, text, domain, wanted))
 
 
-def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, changes: bool = False) -> str:
-    """Return the id of the live deletion of a project, or else of its latest one.
+def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, wanted: Wanted = TO_READ) -> str:
+    """Return the id of the deletion of a project that is meant.
 
     A project that Keystone has takes precedence over an earlier or renamed project of the same name.
 
-    :param changes: refuse a name that only the records have, unless the project still has it or is gone
     :raises osc_lib.exceptions.CommandError: if there is no deletion, several projects have the name, or the project was
         renamed
     """
     scope = _scope(identity, domain)
-    if KEYSTONE_ID.fullmatch(text) and (deletion_id := _live_or_latest(client, project_id=text, **scope)):
+    if KEYSTONE_ID.fullmatch(text) and (deletion_id := _meant(client, wanted, project_id=text, **scope)):
         return deletion_id
     listed = _in_keystone(identity.projects, text, scope)
     known = {project.id: project.domain_id for project in listed or ()}
     if len(known) > 1:
         raise _ambiguous("project", text, known)
     for project_id in known:
-        if deletion_id := _live_or_latest(client, project_id=project_id):
+        if deletion_id := _meant(client, wanted, project_id=project_id):
             return deletion_id
-        recorded = _domains(_recorded(client, text, scope))
+        recorded = _domains(_recorded(client, text, scope, wanted))
         others = f"; other projects had this name, give the ID of one: {_named(recorded)}" if recorded else ""
-        raise common.command_error(f"project '{one_line(text)}' ({one_line(project_id)}) has no deletion{others}")
-    if not (rows := _recorded(client, text, scope)):
-        raise _unknown("project", text, domain)
-    live = list(client.deletions(project_name=text, status=LIVE, limit=2, **scope))
+        raise common.command_error(f"project '{one_line(text)}' ({one_line(project_id)}) has no {wanted.noun}{others}")
+    if not (rows := _recorded(client, text, scope, wanted)):
+        if wanted.status and _recorded(client, text, scope, TO_READ):
+            raise common.command_error(f"no project with the name '{one_line(text)}' has a {wanted.noun}")
+        raise _unknown("project", text, domain, wanted)
+    live = [] if wanted.status else list(client.deletions(project_name=text, status=LIVE, limit=2, **scope))
     recorded = _domains(rows)
     if len(set(recorded.values())) > 1 or len(live) > 1:
         raise _ambiguous("project", text, recorded)
     meant = (live or rows)[0]
-    if changes:
+    if wanted.changes:
         _check_name(identity, str(meant["project_id"]), text, listed is not None)
     return str(meant["id"])
 
 
-def _recorded(client: Proxy, text: str, scope: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def _recorded(client: Proxy, text: str, scope: Mapping[str, str], wanted: Wanted) -> list[Mapping[str, Any]]:
     """Return the deletions whose project had a name when it was recorded, the latest first."""
-    return list(client.deletions(project_name=text, limit=_MANY, **scope))
+    return list(client.deletions(project_name=text, limit=_MANY, **scope, **_in_status(wanted)))
+
+
+def _in_status(wanted: Wanted) -> dict[str, str]:
+    return {"status": wanted.status} if wanted.status else {}
 
 
 def _domains(deletions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -158,9 +179,20 @@ def _first(client: Proxy, **filters: str) -> dict[str, Any]:
     return next(client.deletions(limit=1, **filters), {})
 
 
-def _live_or_latest(client: Proxy, **filters: str) -> str:
-    deletion = _first(client, status=LIVE, **filters) or _first(client, **filters)
+def _meant(client: Proxy, wanted: Wanted, **filters: str) -> str:
+    """Return the id of the deletion that is meant, among those that match."""
+    deletion = {} if wanted.status else _first(client, status=LIVE, **filters)
+    deletion = deletion or _first(client, **filters, **_in_status(wanted))
     return str(deletion.get("id") or "")
+
+
+def label(identity: Any, kind: str, id_: str) -> str:
+    """Return the name and the id of a project, user, group or role; only the id if Keystone does not tell the name."""
+    get = getattr(identity, f"get_{kind}", None) if kind in ("project", "user", "group", "role") else None
+    try:
+        return f"{one_line(get(id_).name)} ({one_line(id_)})" if get else one_line(id_)
+    except sdk_exceptions.SDKException:
+        return one_line(id_)
 
 
 def _in_keystone(read: Callable[..., Iterable[Any]], text: str, scope: Mapping[str, str]) -> list[Any] | None:
@@ -192,11 +224,12 @@ def _one(
         raise _ambiguous(noun, text, known) from exc
 
 
-def _unknown(noun: str, text: str, domain: str | None) -> exceptions.CommandError:
+def _unknown(noun: str, text: str, domain: str | None, wanted: Wanted = TO_READ) -> exceptions.CommandError:
     where = f" in the domain '{one_line(domain)}'" if domain else ""
     kind = "no deletion and no project" if noun == "project" else f"no {noun}"
     return common.command_error(
         f"{kind} has the name or ID '{one_line(text)}'{where}. List the deletions with: {common.LIST}"
+        + (f" --status {wanted.status}" if wanted.status else "")
     )
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.osc import arguments, cells, common
+from cleanup_orchestrator.osc import arguments, cells, common, lookup
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.osc.deletion import DeletionCommand
 
 
-class PlanCommand(common.Cleanup):
-    """Base of the commands that take the id of a plan."""
+class PlanCommand(DeletionCommand):
+    """Base of the commands that take a plan, by the id of its dry run or by its project."""
 
+    wanted = lookup.WITH_PLAN
     find_id = f"Find the dry run with: {common.LIST} --status planned"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("plan", metavar="<plan>", help="ID of the dry run")
+        parser.add_argument(
+            "plan", metavar="<project>", help="Project (name or ID): its latest dry run; or the ID of a dry run"
+        )
+        common.add_project_domain(parser)
         return parser
 
 
@@ -31,8 +36,8 @@ class ShowPlan(PlanCommand, common.ShowOne):
     _epilog = """
     Examples:
 
-      The whole plan:
-        openstack project deletion plan show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      The plan of the latest dry run of a project:
+        openstack project deletion plan show demo
 
       Only its hash:
         openstack project deletion plan show -f value -c hash 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
@@ -40,8 +45,12 @@ class ShowPlan(PlanCommand, common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the plan."""
-        plan = self.client.get_plan(parsed_args.plan)
-        return cells.details(shapes.Plan, plan)
+        plan = self.on_deletion(parsed_args, parsed_args.plan, self.client.get_plan)
+        first = [name for name in ("id", "project_name", "summary") if name in plan]
+        names = first + [name for name in plan if name not in (*first, "links")]
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            names = [name for name in names if plan[name] not in (None, "", [], {})]
+        return cells.details(shapes.Plan, plan, names)
 
 
 class ListPlanResource(PlanCommand, common.Lister):
@@ -52,9 +61,9 @@ class ListPlanResource(PlanCommand, common.Lister):
     Examples:
 
       The resources to delete:
-        openstack project deletion plan resources --action delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion plan resources --action delete demo
 
-      All ports:
+      All ports of an earlier dry run:
         openstack project deletion plan resources --type port 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
     Types that could not be listed have no rows. 'openstack project deletion plan show' names them.
@@ -65,11 +74,16 @@ class ListPlanResource(PlanCommand, common.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("--action", choices=["delete", "keep", "protect"], help="Only resources with this action")
         arguments.add_place(parser)
+        common.add_long(parser)
         common.add_limit(parser, "resources")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
         filters = {name: getattr(parsed_args, name) for name in ("action", "region", "service", "type")}
-        rows = self.client.plan_resources(parsed_args.plan, limit=parsed_args.limit, **filters)
-        return cells.listed(shapes.PlannedResource, shapes.PlannedResource.columns, rows)
+        rows = self.on_deletion(
+            parsed_args,
+            parsed_args.plan,
+            lambda id_: list(self.client.plan_resources(id_, limit=parsed_args.limit, **filters)),
+        )
+        return cells.of_list(shapes.PlannedResource, parsed_args, rows)

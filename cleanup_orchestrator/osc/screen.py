@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable
-from typing import TextIO
+from typing import Any, TextIO
+
+
+def size(stream: TextIO) -> tuple[int, int]:
+    """Return the columns and the lines of a terminal."""
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return found.columns or 80, found.lines or 24
 
 
 class Screen:
@@ -17,11 +28,12 @@ class Screen:
         self._drawn = 0
 
     def _size(self) -> tuple[int, int]:
-        try:
-            size = os.get_terminal_size(self.stream.fileno())
-        except (OSError, ValueError):
-            return 80, 24
-        return size.columns or 80, size.lines or 24
+        return size(self.stream)
+
+    @property
+    def room(self) -> int:
+        """The columns of the terminal; 0: there is no terminal, so that a line may have any length."""
+        return self._size()[0] if self.stream.isatty() else 0
 
     def _erase(self) -> str:
         up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
@@ -30,8 +42,10 @@ class Screen:
         return erase
 
     def say(self, lines: Iterable[str]) -> None:
-        """Write permanent lines. Erases the block until the next :meth:`draw`."""
-        self.stream.write(self._erase() + "".join(f"{line}\n" for line in lines))
+        """Write permanent lines. Erases the block until the next :meth:`draw`. A terminal gets them in its width."""
+        room = self.room
+        shown = [part for line in lines for part in (folded(line, room) if room else [line])]
+        self.stream.write(self._erase() + "".join(f"{line}\n" for line in shown))
         self.stream.flush()
 
     def draw(self, lines: list[str]) -> None:
@@ -52,11 +66,35 @@ class Screen:
         self.say(())
 
 
+def folded(line: str, columns: int, break_words: bool = False) -> list[str]:
+    """Return a line in parts that fit. A command at its end has a line of its own, and is never broken."""
+    if width(line) <= columns:
+        return [line]
+    match = re.fullmatch(r"( *)(?:(.*?:) )?(openstack .+)", line)
+    indent, text, command = match.groups() if match else (line[: -len(line.lstrip())], line.lstrip(), "")
+    text = text or ""
+    if text.startswith(("|", "+")):  # a table
+        return [line]
+    deeper = f"{indent}    "
+    within: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": deeper}
+    parts = textwrap.wrap(text, columns, break_long_words=break_words, break_on_hyphens=False, **within)
+    return [*parts, f"{deeper if text else indent}{command}"] if command else parts
+
+
+def _columns(char: str) -> int:
+    return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))
+
+
+def width(text: str) -> int:
+    """Return the number of columns that a text takes."""
+    return sum(map(_columns, text))
+
+
 def cut(text: str, columns: int) -> str:
     """Return the part of a text that fits. A wrapped line could not be erased."""
     used = 0
     for n, char in enumerate(text):
-        used += 2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char)
+        used += _columns(char)
         if used > columns:
             return text[:n]
     return text

@@ -32,10 +32,10 @@ class ListService(common.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         common.add_project(parser, "Apply the waivers for this project, too (name or ID)")
-        parser.add_argument("--long", action="store_true", help="Also list the resource types")
+        common.add_long(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> common.Table:
         """Return one row for each service in each region."""
-        names = (*shapes.Service.columns, *(shapes.Service.wide if parsed_args.long else ()))
-        return cells.listed(shapes.Service, names, self.client.services(common.project_id(self.app, parsed_args)))
+        rows = self.client.services(common.project_id(self.app, parsed_args))
+        return cells.of_list(shapes.Service, parsed_args, rows)

@@ -191,9 +191,10 @@ class Deletion(
     Shape,
     one="deletion",
     many="deletions",
-    columns="id project_name project_id mode dry_run status attention progress.remaining created_at",
-    wide="domain_id progress.found progress.deleted progress.kept progress.unknown attempt reason message user_name "
-    "origin selection parent_deletion_id updated_at finished_at",
+    columns="id project_name status attention",
+    wide="project_id mode dry_run progress.remaining created_at domain_id progress.found progress.deleted "
+    "progress.kept progress.unknown attempt reason message attention_message user_name origin selection "
+    "parent_deletion_id updated_at finished_at",
 ):
     """The deletion of a project: the request and its record."""
 

@@ -11,7 +11,8 @@ class Lien(
     one="lien",
     many="liens",
     open="id project_id origin expires_at",
-    columns="id project_id origin state expires_at user_name reason",
+    columns="id project_id origin",
+    wide="state expires_at user_name reason",
 ):
     """A protection of a project from deletion."""
 
@@ -48,7 +49,8 @@ class Waiver(
     one="waiver",
     many="waivers",
     open="id project_id service_type region expires_at user_name",
-    columns="id service_type region project_id state expires_at user_name reason",
+    columns="id service_type region",
+    wide="project_id state expires_at user_name reason",
 ):
     """The permission to skip a service."""
 
@@ -101,7 +103,7 @@ class TypeFacts(Shape):
     if_abandoned: str = field("What an abandoned resource of the type still uses and does. Empty: not known.")
 
 
-class Service(Shape, many="services", columns="region service_type name answered_by message", wide="types"):
+class Service(Shape, many="services", columns="region service_type answered_by message", wide="name types"):
     """An entry of the catalog, and what handles it."""
 
     region: str = field("Region of the endpoints in Keystone. Empty: they have no region.")

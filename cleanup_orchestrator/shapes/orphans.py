@@ -43,7 +43,13 @@ class NotCoveredType(TypeInRegion):
     reason: str = field("Why the scan cannot list the type.")
 
 
-class OrphanScan(Shape, one="orphan_scan", many="orphan_scans", columns="id status created_at finished_at message"):
+class OrphanScan(
+    Shape,
+    one="orphan_scan",
+    many="orphan_scans",
+    columns="id status message",
+    wide="created_at finished_at scheduled user_name",
+):
     """A search for resources of projects that no longer exist."""
 
     id: str = uuid("ID of the scan.")
@@ -81,7 +87,8 @@ class Orphan(
     Owned,
     TypeInRegion,
     many="orphans",
-    columns="project_id region service type id name project_setting created_at first_seen_at last_seen_at",
+    columns="project_id type name",
+    wide="region service id project_setting created_at first_seen_at last_seen_at",
 ):
     """A resource whose project no longer exists."""
 
@@ -106,7 +113,8 @@ class TypeCount(Shape):
 class OrphanProject(
     Shape,
     many="projects",
-    columns="project_id project_name domain_id orphans counts project_settings",
+    columns="project_id project_name orphans counts",
+    wide="domain_id project_settings",
 ):
     """A project that no longer exists, and the number of its orphans."""
 

@@ -11,7 +11,12 @@ from cleanup_orchestrator.shapes.deletions import Blocker, BlockingResource, Sel
 from cleanup_orchestrator.shapes.places import InDeletion, TypeInRegion
 
 
-class Leftover(TypeInRegion, many="leftovers"):
+class Leftover(
+    TypeInRegion,
+    many="leftovers",
+    columns="type id name reason",
+    wide="region service size blocked_by remedy commands message abandoned owner",
+):
     """A resource of the project that still exists."""
 
     id: str = field("ID of the resource in its service. In Swift: the name of the container.")
@@ -35,11 +40,16 @@ class Leftover(TypeInRegion, many="leftovers"):
     blocked_by: list[BlockingResource] = field("The resources that block the delete, at most 50.")
 
 
-class ProjectLeftover(InDeletion, Leftover):
+class ProjectLeftover(
+    InDeletion,
+    Leftover,
+    columns="project_name type id reason",
+    wide="project_id region service name size blocked_by remedy commands deletion_id domain_id message abandoned owner",
+):
     """A leftover, with its project and its deletion."""
 
 
-class Event(Shape, many="events"):
+class Event(Shape, many="events", columns="at message actor", wide="id type request_id data"):
     """An entry of the journal of a deletion."""
 
     id: int = field("Number of the entry, which is also its marker. Later entries have greater numbers.")
@@ -51,7 +61,9 @@ class Event(Shape, many="events"):
     data: dict[str, Any] = field("Details. The fields depend on ``type``.")
 
 
-class ProjectEvent(InDeletion, Event):
+class ProjectEvent(
+    InDeletion, Event, columns="deletion_id project_name type", wide="project_id at message actor id request_id data"
+):
     """An entry of the journal, with its project and its deletion."""
 
 
@@ -123,7 +135,11 @@ class Planned(Shape):
 
 
 class PlannedResource(
-    Planned, TypeInRegion, many="resources", columns="action region service type id name size reason message"
+    Planned,
+    TypeInRegion,
+    many="resources",
+    columns="action type id name",
+    wide="region service size reason message blocked_by",
 ):
     """A resource of a plan."""
 

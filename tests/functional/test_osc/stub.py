@@ -110,6 +110,9 @@ BLOCKER = {
     "reason": "unreachable",
     "message": "no answer from http://volume.example",
     "remedy": "start the service, or waive it",
+    "commands": [],
+    "number": 0,
+    "resources": [],
     "blocked_by": [],
 }
 

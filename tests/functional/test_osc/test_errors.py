@@ -190,7 +190,7 @@ def test_paging_that_goes_round_in_circles_ends(openstack, stub_cloud):
         ("deletion waiver list", "waivers"),
         ("orphan scan list", "orphan-scans"),
         ("orphan project list --scan s", "orphan-scans/s/projects"),
-        ("deletion plan resources p", "plans/p/resources"),
+        (f"deletion plan resources {stub.PLAN_ID}", f"plans/{stub.PLAN_ID}/resources"),
     ],
 )
 def test_a_list_that_breaks_off_is_not_shown(openstack, stub_cloud, command, path):

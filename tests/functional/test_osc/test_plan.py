@@ -73,6 +73,29 @@ class TestPlans:
         assert [row["ID"] for row in openstack(*args, "--action", "delete").json] == ["p0", "p1", "p3"]
         assert [row["Size"] for row in openstack(*args).json] == [None, 1024, 1024, 1024, 1024]
 
+    def test_a_project_names_its_latest_dry_run(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True, created_at="2026-11-21T09:00:00Z")
+        id_ = stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True, created_at="2026-11-21T09:30:00Z")
+        stub_cloud.add_deletion(demo, "leftovers")
+        stub_cloud.add_deletion(demo, "deleting")
+        stub_cloud.plans[id_], stub_cloud.resources[id_] = {**self.PLAN, "id": id_}, self.ROWS
+        for name in ("demo", demo["id"], id_):
+            shown = openstack("project", "deletion", "plan", "show", name, "-f", "json").json
+            assert shown["id"] == id_
+            assert len(openstack("project", "deletion", "plan", "resources", name, "-f", "json").json) == 5
+
+    def test_a_project_without_a_dry_run(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(demo, "leftovers")
+        result = openstack("project", "deletion", "plan", "show", "demo")
+        assert (result.code, result.out) == (1, "") and "has no dry run with a plan" in result.err
+        del stub_cloud.projects[demo["id"]]
+        result = openstack("project", "deletion", "plan", "show", "demo")
+        assert result.code == 1 and "no project with the name 'demo' has a dry run with a plan" in result.err
+
+    def test_an_unknown_id_is_not_another_plan(self, openstack, stub_cloud, demo):
+        result = openstack("project", "deletion", "plan", "show", PLAN_ID)
+        assert result.code == 1 and "no plan has this id" in result.err and "--status planned" in result.err
+
     def test_an_unknown_one(self, openstack):
         result = openstack("project", "deletion", "plan", "show", "nope")
         assert (result.code, len(result.err.splitlines())) == (1, 1)

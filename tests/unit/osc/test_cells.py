@@ -29,6 +29,39 @@ def test_a_size_is_shown_in_the_greatest_unit(size, shown):
     assert Size(size).machine_readable() == size
 
 
+@pytest.mark.parametrize(
+    ("size", "objects", "text"),
+    [(None, 230, "size not known, 230 objects"), (1024, 1, "1 KiB, 1 object"), (None, 0, "size not known, 0 objects")],
+)
+def test_an_unknown_size_is_not_0_bytes(size, objects, text):
+    row = {
+        "service": "object-store",
+        "type": "container",
+        "delete": 10,
+        "known": True,
+        "size": size,
+        "objects": objects,
+    }
+    assert cells.Types([row]).line(row) == f"object-store.container: delete 10 ({text})"
+    ((shown,),) = cells.listed(shapes.Leftover, ["size"], [row])[1]
+    assert (shown.human_readable(), shown.machine_readable()) == (text, size)
+
+
+def test_a_table_has_the_id_of_what_has_no_name_unless_it_has_a_column():
+    row = {"project_name": "", "project_id": "p1", "type": "port", "id": "r1", "name": ""}
+    ((project, name),) = cells.listed(shapes.ProjectLeftover, ["project_name", "name"], [row])[1]
+    assert (project.human_readable(), name.human_readable(), name.machine_readable()) == ("p1", "r1", "")
+    assert list(cells.listed(shapes.ProjectLeftover, ["id", "name"], [row])[1]) == [("r1", "")]
+
+
+def test_the_commands_of_blockers_follow_the_table():
+    blocker = {"message": "public", "remedy": "make it private", "commands": ["openstack image set --private i"]}
+    made = cells.Blockers([blocker, blocker])
+    assert made.human_readable().splitlines() == ["deletion: public", "deletion: public", "    remedy: make it private"]
+    assert made.after[1:] == ["  openstack image set --private i"]
+    assert cells.Blockers([{**blocker, "commands": []}]).after == []
+
+
 def test_sizes_are_sorted_by_their_bytes_and_unknown_ones_come_first():
     assert [one.machine_readable() for one in sorted(map(Size, [2000, None, 3, 0]))] == [None, 0, 3, 2000]
 
@@ -38,6 +71,12 @@ def test_a_field_has_the_cell_of_its_shape_or_type():
     names, values = cells.details(shapes.Deletion, row)
     assert names == tuple(row)
     assert [type(each) for each in values] == [str, cells.Progress, cells.Waivers, type(None), int]
+
+
+def test_a_field_of_a_newer_server_is_no_list_of_python():
+    _, values = cells.details(shapes.Plan, {"words": ["a", "b\x1b"], "facts": {"a": 1}, "number": 3})
+    assert [each.human_readable() for each in values[:2]] == ["a, b\\x1b", "a='1'"]
+    assert values[2] == 3
 
 
 def test_a_column_reaches_into_an_object():

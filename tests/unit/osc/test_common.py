@@ -29,7 +29,9 @@ def command(kind, **client):
 
 
 def parsed(**values):
-    return argparse.Namespace(**{"columns": [], "formatter": "table", "max_width": 1, "limit": None, **values})
+    return argparse.Namespace(
+        **{"columns": [], "formatter": "table", "max_width": 1, "limit": None, "long": False, **values}
+    )
 
 
 def shown(kind, formatter):
@@ -86,6 +88,23 @@ def test_blockers_have_what_is_behind_them_and_a_remedy():
         "R network.port: in use (in_use)",
         "    blocked by: compute.server s",
         "    remedy: delete the server",
+    ]
+
+
+def test_a_remedy_of_several_blockers_is_said_once_with_the_resources_and_the_commands():
+    alike = {"region": "R", "service": "image", "type": "image", "reason": "protected", "remedy": "make it private"}
+    first = {**alike, "message": "it is public", "resources": [{"id": "i1", "name": "golden\x1b"}], "number": 12}
+    first["commands"] = ["openstack image set --private i1"]
+    second = {**alike, "type": "member", "message": "it is shared", "resources": [], "commands": first["commands"]}
+    other = {**alike, "message": "it is used", "remedy": "delete what uses it"}
+    assert common.blocker_lines([first, other, second]) == [
+        "R image.image: it is public (protected)",
+        "    concerns: golden? (i1), and 11 more",
+        "R image.member: it is shared (protected)",
+        "    remedy: make it private",
+        "        openstack image set --private i1",
+        "R image.image: it is used (protected)",
+        "    remedy: delete what uses it",
     ]
 
 
@@ -165,8 +184,11 @@ def test_the_resources_of_a_plan_are_asked_for_with_every_filter():
         return []
 
     filters = {"action": "keep", "region": "R", "service": "image", "type": "image"}
-    command(plan.ListPlanResource, plan_resources=resources).take_action(parsed(plan="p", **filters))
-    assert asked == [("p", {"limit": None, **filters})]
+    id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+    command(plan.ListPlanResource, plan_resources=resources).take_action(
+        parsed(plan=id_, project_domain=None, **filters)
+    )
+    assert asked == [(id_, {"limit": None, **filters})]
 
 
 def test_a_waiver_is_recorded_for_what_was_named(monkeypatch):

@@ -20,6 +20,20 @@ def test_a_text_is_cut_where_it_would_wrap(text, columns, expected):
     assert screen.cut(text, columns) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("  short", ["  short"]),
+        ("  a b c d e f g h", ["  a b c d", "      e f", "      g h"]),
+        ("  do it: openstack x y z", ["  do it:", "      openstack x y z"]),
+        ("  openstack x y z", ["  openstack x y z"]),
+        ("  | a table | x |", ["  | a table | x |"]),
+    ],
+)
+def test_a_line_is_folded_between_words_and_a_command_is_never_broken(line, parts):
+    assert screen.folded(line, 9) == parts
+
+
 def test_more_lines_than_the_terminal_has_are_counted(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     made = screen.Screen(Terminal())
