@@ -6,19 +6,15 @@ On a terminal each deletion has one line that is redrawn. Otherwise each change 
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-import prettytable
 from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Status
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.osc import common, endings, overview
 from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line, success
 from cleanup_orchestrator.sdk.proxy import GIVE_UP
@@ -28,10 +24,10 @@ POLL_FAST = 1.0
 POLL_SLOW = 5.0
 #: Seconds between two redraws of the terminal, which shows the elapsed time.
 REDRAW = 1.0
-#: Maximum length of a message whose details are in a table below it.
-MESSAGE_WIDTH = 100
 #: Exit code of a wait that ended because a person has to clear something first.
 BLOCKED = 3
+#: Exit code of a wait for dry runs that ended, of which one could not list everything.
+INCOMPLETE = 4
 #: Seconds after a retry in which a deletion may still show what blocked it before: the workers try again meanwhile.
 RETRY_PATIENCE = 15.0
 #: The causes of ``attention`` that a retry helps, once they are cleared.
@@ -65,11 +61,6 @@ def cancelled(deletion: Mapping[str, Any]) -> bool:
     return deletion.get("status") == Status.CANCELLED
 
 
-def label(deletion: Mapping[str, Any]) -> str:
-    """Return the name of the project, or its id if the name is not known."""
-    return one_line(deletion.get("project_name") or deletion.get("project_id") or deletion.get("id"))
-
-
 def duration(seconds: float) -> str:
     """Return ``1h02m03s``, ``2m03s`` or ``3s``."""
     minutes, rest = divmod(int(seconds), 60)
@@ -93,11 +84,13 @@ class WatchedDeletion:
     above: WatchedDeletion | None = None  #: the one that waits for it, if it is only shown because of that one
     listed: Mapping[str, Any] | None = None  #: the row of the latest list of children
     blocked: bool = False  #: whether the wait ended because it is blocked
+    before: int = 0  #: number of resources that were found before the first delete; 0: not known
 
     @property
     def label(self) -> str:
         """The name of the project, after the names of the projects above."""
-        return f"{self.above.label}/{label(self.deletion)}" if self.above else label(self.deletion)
+        name = common.label(self.deletion)
+        return f"{self.above.label}/{name}" if self.above else name
 
     def is_below(self, other: WatchedDeletion) -> bool:
         """Whether another deletion waits for this one, also indirectly."""
@@ -145,7 +138,7 @@ class Waiter:
         pause = POLL_FAST
         if not self._options.quiet:
             for w in self._watched:
-                self._screen.say([f"{label(w.deletion)}: {self._heading(w.deletion)}"])
+                self._screen.say([f"{common.label(w.deletion)}: {self._heading(w.deletion)}"])
         while True:
             moved = False
             for w in self._pending():
@@ -160,7 +153,9 @@ class Waiter:
         if any(w.blocked for w in self._watched):
             return BLOCKED
         asked = [w for w in self._watched if not w.above]
-        return 0 if all(self._options.wanted(w.deletion) and not w.error for w in asked) else 1
+        if not all(self._options.wanted(w.deletion) and not w.error for w in asked):
+            return 1
+        return INCOMPLETE if any(endings.is_incomplete(w.deletion) for w in asked) else 0
 
     def _pending(self) -> list[WatchedDeletion]:
         """Return the deletions to wait for."""
@@ -255,6 +250,7 @@ class Waiter:
     def _tell_change(self, w: WatchedDeletion) -> bool:
         """Print what has changed in a deletion; return whether anything has."""
         self._tell_blockers(w)
+        w.before = w.before or _found_before_deletes(w.deletion)
         told = self._state(w.deletion)
         moved: bool = told != w.told
         w.told = told
@@ -263,13 +259,13 @@ class Waiter:
             if w.above:
                 self._tell(f"{w.label}: {one_line(w.deletion.get('status'))}")
             else:
-                self._screen.say(self._ending(w.deletion))
+                self._screen.say(self._ending(w))
         elif moved and not self._screen.live:
             self._tell(self._line(w))
         return moved
 
     def _failed_poll(self, w: WatchedDeletion, exc: sdk_exceptions.SDKException) -> None:
-        name, text = label(w.deletion), common.explain(exc, common.FIND_DELETION)
+        name, text = common.label(w.deletion), common.explain(exc, common.FIND_DELETION)
         temporary = errors.temporary(exc)
         now = time.monotonic()
         if temporary and not w.trouble:
@@ -302,7 +298,7 @@ class Waiter:
 
     def _draw(self) -> None:
         if not self._options.quiet:
-            self._screen.draw([self._line(w) for w in self._shown()])
+            self._screen.draw([line for w in self._shown() for line in self._lines(w)])
 
     def _heading(self, deletion: Mapping[str, Any]) -> str:
         dry = "dry run, " if deletion.get("dry_run") else ""
@@ -331,6 +327,11 @@ class Waiter:
             words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
         return words, numbers, settle, _standstill(deletion), len(deletion.get("blockers") or ())
 
+    def _lines(self, w: WatchedDeletion) -> list[str]:
+        """Return the line of a deletion, and one about what moves and what waits."""
+        moving = overview.moving(w.deletion)
+        return [self._line(w), *([f"    {moving}"] if moving else [])]
+
     def _line(self, w: WatchedDeletion) -> str:
         words, numbers, settle, standstill, blockers = self._state(w.deletion)
         parts = [f"{w.label}: {words}"]
@@ -345,43 +346,17 @@ class Waiter:
             parts.append("no answer from the API")
         return f"{'; '.join(parts)}; {duration(self._elapsed())}"
 
-    def _ending(self, deletion: Mapping[str, Any]) -> list[str]:
-        """Return the lines about the end of a deletion: result, leftovers, next command."""
-        status, name, known = deletion.get("status"), label(deletion), {"id": one_line(deletion["id"])}
-        good = self._options.wanted(deletion)
+    def _ending(self, w: WatchedDeletion) -> list[str]:
+        """Return the lines about the end of a deletion."""
+        good = self._options.wanted(w.deletion)
         if good and self._options.quiet:
             return []
-        numbers = common.progress_text(deletion.get("progress") or {})
-        message = one_line(deletion.get("message") or deletion.get("reason") or "")
-        if unselected := sum(row.get("unselected") or 0 for row in deletion.get("counts") or ()):
-            numbers += f", not selected {unselected}"
-        lines = [f"{name}: {one_line(status)} after {duration(self._elapsed())}; {numbers}"]
-        planned = status == Status.PLANNED and deletion.get("mode") in DELETING_MODES
-        table = []
-        if status in (Status.LEFTOVERS, Status.PLANNED, Status.PURGED):
-            table = left_table(deletion, planned)
-        if message:
-            # The table has the details of a long message.
-            lines.append(f"    {textwrap.shorten(message, MESSAGE_WIDTH, placeholder=' …') if table else message}")
-        lines += table
-        if incomplete := common.condition(deletion, "plan_complete", False):
-            lines.append(f"    INCOMPLETE: {one_line(incomplete.get('message') or '')}")
-        if status in (Status.LEFTOVERS, Status.FAILED):
-            lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
-        if status in (Status.LEFTOVERS, Status.PLANNED) or (status == Status.PURGED and table):
-            lines.append(f"    List all resources with: {common.LEFTOVERS.format(**known)}")
-            if planned:
-                lines.append(f"    See the plan with: {common.PLAN.format(**known)}")
-        elif not good:
-            lines.append(f"    See more with: {common.SHOW.format(**known)}")
-        if not good and deletion.get("retryable"):
-            lines.append(f"    Clear the blockers, then retry with: {common.RETRY.format(**known)}")
-        return lines
+        return endings.lines(w.deletion, good, duration(self._elapsed()), w.before, self._screen.room)
 
     def _timed_out(self) -> list[str]:
         lines = []
         for w in self._pending():
-            lines.append(self._line(w))
+            lines += self._lines(w)
             lines += [f"  {line}" for line in common.blocker_lines(w.deletion.get("blockers") or ())]
         return lines + self._stopped(f"Timed out after {duration(self._elapsed())} of waiting")
 
@@ -393,11 +368,17 @@ class Waiter:
         lines = [f"{why}; {what}."]
         for w in pending:
             known = {"id": one_line(w.deletion["id"])}
-            lines.append(f"{label(w.deletion)}:")
+            lines.append(f"{common.label(w.deletion)}:")
             lines.append(f"    follow it with: {common.FOLLOW.format(**known)}")
             if w.deletion.get("cancellable", True):
                 lines.append(f"    cancel it with: {common.CANCEL.format(**known)}")
         return lines
+
+
+def _found_before_deletes(deletion: Mapping[str, Any]) -> int:
+    progress = deletion.get("progress") or {}
+    begun = deletion.get("status") == Status.DELETING and not progress.get("deleted")
+    return int(progress.get("found") or 0) if begun else 0
 
 
 def _standstill(deletion: Mapping[str, Any]) -> str:
@@ -446,41 +427,8 @@ def _to_retry(watched: Sequence[WatchedDeletion]) -> dict[str, str]:
         for child in each.deletion.get("children") or ():
             # Those that have ended, or cannot be listed, are not watched.
             if child["deletion_id"] not in known and _RETRIED.intersection(child.get("attention") or ()):
-                names[one_line(child["deletion_id"])] = f"{each.label}/{label(child)}"
+                names[one_line(child["deletion_id"])] = f"{each.label}/{common.label(child)}"
     return names
-
-
-def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:
-    """Return a table of the resources left of each type.
-
-    :param planned: whether the deletion is a dry run of a mode that deletes those that are merely present
-    """
-    rows, selected = [], True
-    for row in deletion.get("counts") or ():
-        unknown = row.get("outcome") == Outcome.UNKNOWN
-        remaining = row.get("remaining") or 0
-        if not unknown and not remaining:
-            continue
-        kept = planned and row.get("reason") not in (None, "", Reason.PRESENT)
-        why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown or kept else ""
-        if unselected := row.get("unselected") or 0:
-            selected = False
-            other = "" if row.get("reason") == Reason.NOT_SELECTED else why
-            why = f"{unselected} not selected" + (f"; {other}" if other else "")
-        # An unknown number is not shown as 0.
-        names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
-        rows.append([*names, "?" if unknown and not remaining else remaining, why])
-    if not rows:
-        return []
-    head = ["Region", "Service", "Type", "Found" if planned else "Left"]
-    head.append("Not known because" if selected and not planned else "Not known, or not all deleted, because")
-    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
-    table = prettytable.PrettyTable(head[:width])
-    table.align = "l"
-    table.align[head[3]] = "r"
-    for row in sorted(rows, key=lambda r: r[:3]):
-        table.add_row(row[:width])
-    return [f"  {line}" for line in table.get_string().splitlines()]
 
 
 def _clock(time_text: Any) -> str:

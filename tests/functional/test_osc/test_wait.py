@@ -84,8 +84,10 @@ class TestToTheEnd:
         ]
         assert "  RegionOne volume.volume: no answer from http://volume.example (unreachable)" in lines
         assert "      remedy: start the service, or waive it" in lines
-        assert lines[-2:] == [
+        cascade = f"openstack project delete --async --cascade --wait {demo['id']}"
+        assert lines[-3:] == [
             f"    List all resources with: openstack project deletion leftovers {id_}",
+            f"    Delete them and the project with: {cascade}",
             f"    Clear the blockers, then retry with: openstack project deletion retry {id_}",
         ]
 
@@ -112,7 +114,7 @@ class TestToTheEnd:
         ended = {"status": "planned", "counts": [PORTS, foreign, SECRETS], "conditions": [seen], "mode": "cascade"}
         stub_cloud.script(demo, "accepted", ended)
         result = openstack("project", "delete", "--async", "--cascade", "--dry-run", "--wait", "demo")
-        assert result.code == 0
+        assert result.code == 4
         lines = result.err.splitlines()
         cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if "|" in line]
         assert cells == [

@@ -1,0 +1,103 @@
+"""Says what a deletion found, and what it does now, in few lines: first what people look for first."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.sdk import one_line
+
+#: Types that are named first, with their names for one and for several resources. All others share one line.
+_FIRST: Mapping[str, tuple[str, str]] = {
+    "compute.server": ("server", "servers"),
+    "block-storage.volume": ("volume", "volumes"),
+    "image.image": ("image", "images"),
+    "network.floating_ip": ("floating IP", "floating IPs"),
+}
+#: Length from which a line about the other types names no further one.
+_LONGEST = 57
+#: Types that are named as moving, and as waiting.
+_SHOWN = 3
+
+
+def numbers(rows: Iterable[Mapping[str, Any]], key: str) -> Counter[str]:
+    """Return how many resources each type has in all regions, as ``service.type``.
+
+    :param rows: the counts of a deletion, or the types of a plan
+    :param key: the field with the number
+    """
+    found = Counter[str]()
+    for row in rows:
+        if row.get(key):
+            found[common.type_name({**row, "region": ""})] += row[key]
+    return found
+
+
+def lines(found: Mapping[str, int]) -> list[str]:
+    """Return at most two lines about these resources."""
+    first = [f"{found[name]} {words[found[name] != 1]}" for name, words in _FIRST.items() if found.get(name)]
+    others = sorted((-number, name) for name, number in found.items() if number and name not in _FIRST)
+    told = [", ".join(first)] if first else []
+    if not others:
+        return told
+    number = -sum(each for each, _ in others)
+    text = f"{'and ' if first else ''}{number} {'other' if first else 'resource'}{'' if number == 1 else 's'}: "
+    for n, (each, name) in enumerate(others):
+        item = f"{', ' if n else ''}{-each} {name}"
+        if n and len(text) + len(item) > _LONGEST:
+            left = len(others) - n
+            return [*told, f"{text} and {left} more type{'' if left == 1 else 's'}"]
+        text += item
+    return [*told, text]
+
+
+def services(found: Iterable[str]) -> int:
+    """Return the number of services that these types have."""
+    return len({name.partition(".")[0] for name in found})
+
+
+def ago(moment: Any, now: datetime.datetime) -> str:
+    """Return how long ago a time of the API was, by the clock of this machine."""
+    try:
+        then = datetime.datetime.fromisoformat(str(moment))
+        seconds = (now - then).total_seconds()
+    except (TypeError, ValueError):
+        return "an unknown time ago"
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if (count := int(seconds // size)) > 0:
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "less than a minute ago"
+
+
+def moving(deletion: Mapping[str, Any]) -> str:
+    """Return which types a deletion works on now, which wait for what, and since when; empty: nothing is known."""
+    rows = deletion.get("counts") or ()
+    running = [_left(row) for row in rows if row.get("state") in (StepState.RUNNING, StepState.DISPATCHED)]
+    waiting = [
+        f"{_type(row)} {one_line(row['message'])}"
+        for row in rows
+        if row.get("outcome") != Outcome.CLEAR and str(row.get("message") or "").startswith("waits for ")
+    ]
+    parts = [f"now: {_few(running, ', ')}"] if running else []
+    parts += [_few(waiting, "; ")] if waiting else []
+    if parts and (since := one_line(deletion.get("status_at") or "")):
+        parts.append(f"{one_line(deletion.get('status'))} since {since}")
+    return "; ".join(parts)
+
+
+def _type(row: Mapping[str, Any]) -> str:
+    return common.type_name({**row, "region": ""})
+
+
+def _left(row: Mapping[str, Any]) -> str:
+    return f"{_type(row)} ({row['remaining']} left)" if row.get("remaining") else _type(row)
+
+
+def _few(texts: list[str], separator: str) -> str:
+    unique = list(dict.fromkeys(texts))
+    more = [f"{len(unique) - _SHOWN} more"] if len(unique) > _SHOWN else []
+    return separator.join([*unique[:_SHOWN], *more])
