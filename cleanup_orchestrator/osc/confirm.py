@@ -5,6 +5,8 @@ Without a terminal there is no question, as in other commands of ``openstack``: 
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +17,12 @@ from osc_lib import exceptions
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.osc import common, lookup, selection
+from cleanup_orchestrator.osc import common, lookup, overview, selection
+from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import Proxy, one_line
 
 #: Names that a question has at most.
-_NAMED = 20
+NAMED = 20
 
 
 def needed(yes: bool) -> bool:
@@ -41,7 +44,7 @@ def ask(lines: Sequence[str], question: str, refusal: str) -> None:
     """
     if not lines:
         return
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    Screen(sys.stderr).say(lines)
     if not agreed(question):
         raise exceptions.CommandError(refusal)
 
@@ -65,7 +68,10 @@ def of_cascade(
         below = _below(identity, project_id)
         lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{below}")
     dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
-    return lines + _found(_plan(client, project_id, plan_id, Mode.CASCADE), plan_id, dry_run)
+    plan = _plan(client, project_id, plan_id, Mode.CASCADE)
+    if plan_id:
+        return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
+    return lines + _found(_latest(client, project_id, plan), None, dry_run)
 
 
 def of_purge(
@@ -96,7 +102,10 @@ def of_purge(
         plan = None
     options = selection.options(selected)
     dry_run = f"openstack project purge {options}{' ' if options else ''}--dry-run --wait {one_line(project)}"
-    return lines + _found(plan, plan_id, dry_run)
+    if plan_id or selected:
+        # A report does not say which of the resources a selection has.
+        return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
+    return lines + _found(_latest(client, project_id, plan), None, dry_run)
 
 
 def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
@@ -108,25 +117,64 @@ def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
     return same and bool(planned.get("created_before")) is bool(selected.get("created_before"))
 
 
-def _found(plan: Mapping[str, Any] | None, plan_id: str | None, dry_run: str) -> list[str]:
-    """Return what a dry run found.
+def _found(found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:
+    """Return what a dry run or a report found.
 
-    :param plan: the plan; ``None``: there is none
+    :param found: ``None``: there is none
     :param plan_id: the dry run that the request is bound to
     :param dry_run: the command that makes a dry run
     """
-    if plan is None and plan_id:
+    if found is None and plan_id:
         return [f"  The plan {one_line(plan_id)} could not be read, so what it has is not known."]
-    if plan is None:
-        return [f"  What it has is not known yet. List it first with: {dry_run}"]
-    types = Counter[str]()
-    for row in plan.get("types") or ():
-        types[_type(row)] += row.get("delete") or 0
-    counted = _list([f"{number} {name}" for name, number in sorted(types.items()) if number])
-    lines = [f"  The dry run of {one_line(plan.get('created_at'))} found: {counted or 'nothing'}"]
-    if not plan.get("complete", True):
+    if found is None:
+        return ["  What it has is not known yet.", f"  List it first with: {dry_run}"]
+    number, services = found.numbers.total(), overview.services(found.numbers)
+    counted = f"{number} resource{'' if number == 1 else 's'} in {services} service{'' if services == 1 else 's'}"
+    what = found.summary or (counted if number else "nothing")
+    lines = [f"  As of {overview.ago(found.at, _now())}, the {found.kind} of {one_line(found.at)} found: {what}"]
+    lines += [f"    {line}" for line in overview.lines(found.numbers)]
+    if not found.complete:
         lines.append("  It could not list everything, so there can be more.")
+    if not plan_id:
+        lines.append("  The project can have changed since then: what exists now is deleted.")
     return lines
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a dry run or a report found in a project."""
+
+    kind: str
+    at: Any  #: when it ended
+    numbers: Counter[str]  #: the resources to delete of each type
+    complete: bool
+    summary: str = ""  #: the same in one line, by the server
+
+
+def _of_plan(plan: Mapping[str, Any]) -> Found:
+    numbers = overview.numbers(plan.get("types") or (), "delete")
+    summary = one_line(plan.get("summary") or "")
+    return Found("dry run", plan.get("created_at"), numbers, bool(plan.get("complete", True)), summary)
+
+
+def _latest(client: Proxy, project_id: str, plan: Mapping[str, Any] | None) -> Found | None:
+    """Return what the given plan of a project has, or what its latest report found, if the report is newer."""
+    known = _of_plan(plan) if plan else None
+    try:
+        wanted = {"project_id": project_id, "status": str(Status.LEFTOVERS), "mode": str(Mode.REPORT)}
+        report = next(client.deletions(limit=1, **wanted), None)
+        if report is None or (known and str(known.at) >= str(report.get("finished_at"))):
+            return known
+        deletion = client.get_deletion(report["id"])
+    except sdk_exceptions.SDKException:
+        return known  # the request itself reports the error
+    counts = deletion.get("counts") or ()
+    complete = all(row.get("outcome") != Outcome.UNKNOWN for row in counts)
+    return Found("report", deletion.get("finished_at"), overview.numbers(counts, "remaining"), complete)
 
 
 def of_force(client: Proxy, project: str, project_id: str, although_used: Iterable[str] = ()) -> list[str]:
@@ -178,21 +226,17 @@ def _below(identity: Any, project_id: str) -> str:
     """
     names, waiting, more = dict[str, str](), [project_id], ""
     try:
-        while waiting and len(names) <= _NAMED:
+        while waiting and len(names) <= NAMED:
             children = [child for child in identity.projects(parent_id=waiting.pop(0)) if child.id not in names]
             names |= {child.id: one_line(child.name) for child in children}
             waiting += [child.id for child in children]
     except sdk_exceptions.SDKException:
         more = " and possibly more"
-    if len(names) > _NAMED:
+    if len(names) > NAMED:
         more = " and more"
-    return f"{', '.join(sorted([*names.values()][:_NAMED]))}{more}" if names else ""
-
-
-def _type(row: Mapping[str, Any]) -> str:
-    return common.type_name({**row, "region": ""})
+    return f"{', '.join(sorted([*names.values()][:NAMED]))}{more}" if names else ""
 
 
 def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,7 +1,10 @@
 """At a terminal, what cannot be undone is named and confirmed; scripts are not asked."""
 
+import datetime
+
 import pytest
 
+from cleanup_orchestrator.osc import confirm
 from tests.functional.test_osc import stub
 
 CASCADE = ("project", "delete", "--async", "--cascade")
@@ -18,6 +21,11 @@ PLAN = {
         {"region": "R1", "service": "image", "type": "image", "delete": 0},
     ],
 }
+
+
+@pytest.fixture(autouse=True)
+def _at_ten_past_ten(monkeypatch):
+    monkeypatch.setattr(confirm, "_now", lambda: datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.UTC))
 
 
 def asked(cloud):
@@ -42,7 +50,7 @@ def test_yes_skips_the_question(openstack, stub_cloud, demo, terminal, command):
     stub_cloud.add_deletion(demo, "deleting")
     terminal("")
     result = openstack(*command, "--yes", "demo")
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0 and "[y/N]" not in result.err
     assert len(asked(stub_cloud)) == 1
 
 
@@ -50,7 +58,7 @@ def test_yes_skips_the_question(openstack, stub_cloud, demo, terminal, command):
 def test_a_script_is_not_asked(openstack, stub_cloud, demo, command):
     stub_cloud.add_deletion(demo, "deleting")
     result = openstack(*command, "demo")
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0 and "[y/N]" not in result.err
     assert len(asked(stub_cloud)) == 1
 
 
@@ -66,7 +74,7 @@ def test_a_cascade_that_is_under_way_is_only_followed(openstack, stub_cloud, dem
     stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True)
     terminal("")
     result = openstack(*CASCADE, "demo")
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0 and "[y/N]" not in result.err
     query = next(r["query"] for r in stub_cloud.requests if r["path"] == "/cleanup/v1/deletions")
     assert query == {"project_id": [demo["id"]], "status": ["live"], "mode": ["cascade"], "dry_run": ["false"]}
 
@@ -85,8 +93,50 @@ def test_it_names_what_the_latest_dry_run_found(openstack, stub_cloud, demo, ter
     terminal("n\n")
     said = openstack(*CASCADE, "demo").err
     assert "and all its resources will be deleted. Deleted resources cannot be restored." in said
-    assert "The dry run of 2026-11-21T10:00:00Z found: 12 block-storage.volume, 9 compute.server\n" in said
-    assert "It could not list everything" in said
+    text = "As of 10 minutes ago, the dry run of 2026-11-21T10:00:00Z found: 21 resources in 2 services\n"
+    assert f"  {text}    9 servers, 12 volumes\n" in said
+    assert "It could not list everything" in said and "The project can have changed since then" in said
+
+
+REPORT = {
+    "status": "leftovers",
+    "finished_at": "2026-11-21T10:07:00Z",
+    "counts": [stub.count("compute", "server", remaining=1, found=1), stub.count("dns", "zone", outcome="unknown")],
+}
+
+
+@pytest.mark.parametrize("command", [CASCADE, ("project", "purge")])
+@pytest.mark.parametrize(("planned_at", "newer"), [("2026-11-21T10:00:00Z", True), ("2026-11-21T10:08:00Z", False)])
+def test_it_names_the_newer_of_report_and_dry_run(openstack, stub_cloud, demo, terminal, command, planned_at, newer):
+    mode = "cascade" if command is CASCADE else "purge"
+    id_ = stub_cloud.add_deletion(demo, "planned", mode=mode, dry_run=True)
+    stub_cloud.plans[id_] = {**PLAN, "created_at": planned_at, "complete": True}
+    stub_cloud.add_deletion(demo, REPORT)
+    terminal("n\n")
+    said = openstack(*command, "demo").err
+    assert (
+        "  As of 3 minutes ago, the report of 2026-11-21T10:07:00Z found: 1 resource in 1 service\n" in said
+    ) == newer
+    assert ("  As of 2 minutes ago, the dry run of 2026-11-21T10:08:00Z found: " in said) != newer
+    assert ("It could not list everything" in said) == newer
+
+
+def test_a_report_says_nothing_about_a_plan_or_a_selection(openstack, stub_cloud, demo, terminal):
+    stub_cloud.add_deletion(demo, REPORT)
+    terminal("n\nn\n")
+    assert "report" not in openstack("project", "purge", "--tag", "test", "demo").err
+    stub_cloud.plans[stub.PLAN_ID] = PLAN
+    said = openstack(*CASCADE, "--plan", stub.PLAN_ID, "demo").err
+    assert "the report of" not in said and "can have changed" not in said
+
+
+def test_the_summary_of_the_server_is_said(openstack, stub_cloud, demo, terminal):
+    stub_cloud.is_newer = True
+    id_ = stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True)
+    stub_cloud.plans[id_] = {**PLAN, "summary": "21 resources in 2 services will be deleted; nothing blocks it"}
+    terminal("n\n")
+    said = openstack(*CASCADE, "demo").err
+    assert "found: 21 resources in 2 services will be deleted; nothing blocks it\n" in said
 
 
 def test_it_names_what_the_plan_has(openstack, stub_cloud, demo, terminal):
@@ -94,7 +144,7 @@ def test_it_names_what_the_plan_has(openstack, stub_cloud, demo, terminal):
     terminal("n\n")
     said = openstack(*CASCADE, "--plan", stub.PLAN_ID, "demo").err
     assert "and the resources that the plan names will be deleted" in said
-    assert "12 block-storage.volume, 9 compute.server" in said and "could not list" not in said
+    assert "9 servers, 12 volumes" in said and "could not list" not in said
 
 
 def test_it_says_that_the_plan_cannot_be_read(openstack, demo, terminal):
