@@ -9,11 +9,14 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import common, confirm, request, usage, wait
+from cleanup_orchestrator.osc import common, confirm, lookup, request, usage, wait
+from cleanup_orchestrator.sdk import ApiError
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
     """Delete projects; with ``--async`` through cleanup-orchestrator."""
+
+    begins = True
 
     _description = (
         f"{stock.DeleteProject._description} "
@@ -47,9 +50,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
 
     At a terminal --cascade says what will be lost, and asks. --yes skips the question. Without a terminal there is
     none. With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 3 after
-    --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion.
-    'openstack project deletion cancel' stops it. The same request again returns the deletion under way: to continue
-    an interrupted --wait, repeat the command.
+    --stop-when-blocked, 4 if a dry run could not list everything, 130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C
+    nor --wait-timeout stops a deletion. 'openstack project deletion cancel' stops it. The same request again returns
+    the deletion under way: to continue an interrupted --wait, repeat the command.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -123,8 +126,14 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
                 subtree = parsed_args.include_subtree
                 lost = confirm.of_cascade(self.client, identity, project, project_id, plan, subtree)
                 confirm.ask(lost, "Delete?", "not confirmed, so not deleted")
-            return self.client.create_deletion(
-                project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree, plan, plan_hash
-            )
+            try:
+                return self.client.create_deletion(
+                    project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree, plan, plan_hash
+                )
+            except ApiError as exc:
+                if children := exc.body.get("children"):
+                    named = [lookup.label(identity, "project", str(id_)) for id_ in children[: confirm.NAMED]]
+                    exc.body = {**exc.body, "children": [*named, *children[confirm.NAMED :]]}
+                raise
 
         return self.request_all(parsed_args.projects, ask, "Cannot delete project", wait.deleted, parsed_args)

@@ -12,6 +12,8 @@ from cleanup_orchestrator.osc import common, confirm, request, selection, usage,
 class PurgeProject(request.Requesting):
     """Delete the resources of projects, and keep the projects."""
 
+    begins = True
+
     _description = (
         "Delete the resources of projects through cleanup-orchestrator, and keep the projects: all resources, or only "
         "those that the options select. A project is locked until its resources are proven gone. Then it is given back "
@@ -38,8 +40,9 @@ class PurgeProject(request.Requesting):
     A resource must meet each criterion. One whose service does not show its tags or its age is not selected by them,
     and stays. So does what unselected resources may need. At a terminal the command says what will be lost, and asks.
     --yes skips the question. Without a terminal there is none. With --wait the exit code is 0 only if all deletions
-    ended as purged (with --dry-run: planned), 3 after --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither
-    Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion cancel' stops it.
+    ended as purged (with --dry-run: planned), 3 after --stop-when-blocked, 4 if a dry run could not list everything,
+    130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion
+    cancel' stops it.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

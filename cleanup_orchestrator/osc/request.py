@@ -11,20 +11,32 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import arguments, common, usage, wait
+from cleanup_orchestrator.osc.screen import Screen
 from cleanup_orchestrator.sdk import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
+#: Those of a table. They fit on a terminal.
+FEW = ("Project", "Deletion ID", "Status")
 
 
-def add_wait_options(parser: Any, until: str) -> None:
-    """Add --wait, --wait-timeout and --stop-when-blocked."""
+def add_wait(parser: Any, until: str, what: str) -> None:
+    """Add --wait and --wait-timeout.
+
+    :param what: what the command waits for
+    """
+    parser.set_defaults(stop_when_blocked=False)
     parser.add_argument("--wait", action="store_true", help=f"Wait until {until}, and show the progress")
     parser.add_argument(
         "--wait-timeout",
         metavar="<seconds>",
         type=common.positive(float),
-        help="Maximum time to wait; the deletion continues after it (default: no limit)",
+        help=f"Maximum time to wait; the {what} continues after it (default: no limit)",
     )
+
+
+def add_wait_options(parser: Any, until: str) -> None:
+    """Add --wait, --wait-timeout and --stop-when-blocked."""
+    add_wait(parser, until, "deletion")
     parser.add_argument(
         "--stop-when-blocked",
         action="store_true",
@@ -69,19 +81,47 @@ def check_wait_options(parsed_args: argparse.Namespace) -> None:
             raise usage.UsageError(f"{option} needs --wait")
 
 
-class Requesting(common.Lister):
+def _row(deletion: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Project ID": deletion.get("project_id"), "Deletion ID": deletion["id"], "Status": deletion.get("status")}
+
+
+def _how_to_follow(deletions: list[dict[str, Any]]) -> list[str]:
+    """Return the lines after a request without ``--wait``."""
+    if len(deletions) > 1:
+        return [f"The {len(deletions)} deletions go on in the background. See them with: {common.LIST} --status live"]
+    follow = common.FOLLOW.format(id=one_line(deletions[0]["id"]))
+    return [f"The deletion goes on in the background. Follow it with: {follow}"]
+
+
+class Following(common.Cleanup):
+    """A command that requests deletions, and can wait for their end."""
+
+    patience: ClassVar[float] = 0.0  #: see ``wait.WaitOptions``
+    begins: ClassVar[bool] = False  #: whether the command begins deletions, so that it says how to follow them
+
+    def followed(
+        self,
+        rows: list[dict[str, Any]],
+        wanted: Callable[[Mapping[str, Any]], bool],
+        parsed_args: argparse.Namespace,
+    ) -> list[dict[str, Any]]:
+        """Wait for deletions if requested, and return them; without a wait, say how to follow them."""
+        quiet = self.app.options.verbose_level < 1
+        if parsed_args.wait and rows:
+            stop, timeout = parsed_args.stop_when_blocked, parsed_args.wait_timeout
+            options = wait.WaitOptions(wanted, timeout, quiet, stop, self.patience)
+            rows, code = wait.Waiter(self.client, sys.stderr, options).wait(rows)
+            self.code = code or self.code
+        elif self.begins and not quiet and any(not wait.ended(row) for row in rows):
+            Screen(sys.stderr).say(_how_to_follow(rows))
+        return rows
+
+
+class Requesting(Following, common.Lister):
     """A command that sends a request for each argument and continues after errors.
 
     The output lists only the requested deletions. Errors and progress go to the error output.
     """
-
-    _code = 0
-    patience: ClassVar[float] = 0.0  #: see ``wait.WaitOptions``
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command and return its exit code."""
-        self._code = 0
-        return super().run(parsed_args) or self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """List the requested deletions, if there are any."""
@@ -111,14 +151,11 @@ class Requesting(common.Lister):
                 # The same project given twice is one deletion.
                 deletions[deletion["id"]] = deletion
         if failed:
-            self._code = code
+            self.code = code
             if len(arguments) > 1:
                 self.log.error("%s of %s requests failed", failed, len(arguments))
-        rows = list(deletions.values())
-        if parsed_args.wait and rows:
-            quiet = self.app.options.verbose_level < 1
-            stop, timeout = parsed_args.stop_when_blocked, parsed_args.wait_timeout
-            options = wait.WaitOptions(wanted, timeout, quiet, stop, self.patience)
-            rows, code = wait.Waiter(self.client, sys.stderr, options).wait(rows)
-            self._code = code or self._code
-        return COLUMNS, [(d.get("project_name"), d.get("project_id"), d["id"], d.get("status")) for d in rows]
+        rows = self.followed(list(deletions.values()), wanted, parsed_args)
+        table = parsed_args.formatter == "table" and not parsed_args.columns
+        heads = FEW if table else COLUMNS
+        shown = ({"Project": common.label(d) if table else d.get("project_name"), **_row(d)} for d in rows)
+        return heads, [tuple(row[head] for head in heads) for row in shown]

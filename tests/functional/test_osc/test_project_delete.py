@@ -80,7 +80,11 @@ class TestRequest:
         (id_,) = stub_cloud.deletions
         row = {"Project": "demo", "Project ID": demo["id"], "Deletion ID": id_, "Status": "accepted"}
         assert result.json == [row]
-        assert result.err == ""
+        assert result.err == (
+            "The deletion goes on in the background. Follow it with: "
+            f"openstack project deletion events --follow {id_}\n"
+        )
+        assert openstack("-q", "project", "delete", "--async", "demo").err == ""
         assert not stub_cloud.made("DELETE")
 
     def test_cascade_and_dry_run(self, openstack, stub_cloud):
@@ -110,7 +114,29 @@ class TestRequest:
         assert result.err.splitlines() == [
             "Cannot delete project 'nope': no project with the name or id 'nope'",
             "1 of 3 requests failed",
+            "The 2 deletions go on in the background. See them with: openstack project deletion list --status live",
         ]
+
+    @pytest.mark.parametrize(
+        "options", [["--async", "--cascad"], ["--asyn", "--cascade"], ["--async", "--cascade", "--ye"], ["--cas"]]
+    )
+    def test_the_beginning_of_an_option_is_not_the_option(self, openstack, stub_cloud, options):
+        stub_cloud.add_project("demo")
+        result = openstack("project", "delete", *options, "demo")
+        assert result.code == 2 and "unrecognized arguments" in result.err
+        assert not bodies(stub_cloud) and not stub_cloud.made("DELETE")
+
+    def test_the_options_of_the_client_itself_keep_their_short_forms(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        assert openstack("--os-project-n", "admin", "project", "delete", "--async", "demo").code == 0
+
+    def test_the_refusal_of_a_subtree_has_names_and_ids(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        child = stub_cloud.add_project("chi\x1bld")
+        refused = stub_cloud.error(409, "project_has_children", "text", children=[child["id"], "0" * 32])
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [refused]
+        said = openstack("project", "delete", "--async", "demo").err
+        assert f"there are projects below this one: chi?ld ({child['id']}); {'0' * 32}; delete them first" in said
 
     def test_the_same_project_twice_is_one_deletion(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
