@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from osc_lib.command import command
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.osc import cells, common
+from cleanup_orchestrator.osc import cells, common, request, scan_wait, selection, wait
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.osc.screen import Screen
 
 SCAN_CREATE = "openstack project orphan scan create"
 
@@ -49,15 +51,41 @@ class CreateScan(common.ShowOne):
     _epilog = """
     Examples:
 
-      openstack project orphan scan create
+      Wait for the end, and show the progress:
+        openstack project orphan scan create --wait
+
+      Skip what is younger than a week:
+        openstack project orphan scan create --min-age 7d --wait
 
       Print only its id, to follow it with "project orphan scan show":
         openstack project orphan scan create -f value -c id
+
+    With --wait the exit code is 0 if the scan ended as completed, 4 if it ended as incomplete, 130 after Ctrl-C, and 1
+    otherwise. Neither Ctrl-C nor --wait-timeout stops a scan.
     """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--min-age",
+            metavar="<age>",
+            type=selection.age,
+            help="Skip younger resources, such as 2h or 7d (units: s, m, h, d, w; default, and lowest value: that of "
+            "the operator)",
+        )
+        request.add_wait(parser, "the scan has ended", "scan")
+        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Start the scan and return it."""
-        return _shown(self.client.create_orphan_scan())
+        request.check_wait_options(parsed_args)
+        age = parsed_args.min_age
+        scan: Mapping[str, Any] = self.client.create_orphan_scan(int(age.total_seconds()) if age else None)
+        if parsed_args.wait:
+            quiet, timeout = self.app.options.verbose_level < 1, parsed_args.wait_timeout
+            scan, self.code = scan_wait.until_ended(self.client, scan, Screen(sys.stderr), timeout, quiet)
+        return _shown(scan)
 
 
 class ListScan(common.Lister):
@@ -75,6 +103,7 @@ class ListScan(common.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("--status", metavar="<status>", help="Only scans with this status, such as completed")
+        common.add_long(parser)
         common.add_limit(parser, "scans")
         parser.add_argument("--marker", metavar="<scan>", help="List the scans after this one (ID)")
         return parser
@@ -83,7 +112,7 @@ class ListScan(common.Lister):
         """Return one row for each scan."""
         filters = {"status": parsed_args.status, "marker": parsed_args.marker}
         rows = self.client.orphan_scans(limit=parsed_args.limit, **filters)
-        return cells.listed(shapes.OrphanScan, shapes.OrphanScan.columns, rows)
+        return cells.of_list(shapes.OrphanScan, parsed_args, rows)
 
 
 class ShowScan(common.ShowOne):
@@ -158,6 +187,7 @@ class ListOrphan(common.Lister):
             action="store_true",
             help="Without project settings, such as quotas and default security groups",
         )
+        common.add_long(parser)
         common.add_limit(parser, "orphans")
         return parser
 
@@ -167,7 +197,9 @@ class ListOrphan(common.Lister):
         scan_id = parsed_args.scan or _latest(self.client)
         rows = self.client.orphans(scan_id, limit=parsed_args.limit, project_id=parsed_args.project, **filters)
         wanted = (row for row in rows if not (parsed_args.no_project_settings and row.get("project_setting")))
-        heads, shown = cells.listed(shapes.Orphan, shapes.Orphan.columns, wanted)
+        # The ids of the project and of a resource do not fit on one line.
+        few = ("type", "id", "name") if parsed_args.project else ()
+        heads, shown = cells.of_list(shapes.Orphan, parsed_args, wanted, few)
         return heads, (tuple(map(_cell, row)) for row in shown) if parsed_args.formatter == "csv" else shown
 
 
@@ -189,18 +221,20 @@ class ListOrphanProject(common.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         _add_scan(parser)
+        common.add_long(parser)
         common.add_limit(parser, "projects")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each project."""
         rows = self.client.orphan_projects(parsed_args.scan or _latest(self.client), limit=parsed_args.limit)
-        return cells.listed(shapes.OrphanProject, shapes.OrphanProject.columns, rows)
+        return cells.of_list(shapes.OrphanProject, parsed_args, rows)
 
 
-class AdoptOrphan(common.ShowOne):
+class AdoptOrphan(request.Following, common.ShowOne):
     """Delete the resources of a dead project."""
 
+    begins = True
     _description = (
         "Delete the resources of a dead project. This is an ordinary deletion with inventory, order, checks and "
         "journal. It stops at once, without a write, if Keystone knows the project again. Resources that only a token "
@@ -212,8 +246,10 @@ class AdoptOrphan(common.ShowOne):
       List what would be deleted:
         openstack project orphan adopt 0123456789abcdef0123456789abcdef --dry-run
 
-      Delete it, and follow the deletion with "project deletion show":
-        openstack project orphan adopt 0123456789abcdef0123456789abcdef
+      Delete it, and wait for the end:
+        openstack project orphan adopt 0123456789abcdef0123456789abcdef --wait
+
+    With --wait the exit codes are those of 'openstack project delete --async --wait'.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -222,11 +258,14 @@ class AdoptOrphan(common.ShowOne):
         parser.add_argument("project", metavar="<project>", help="ID of the dead project")
         _add_scan(parser)
         parser.add_argument("--dry-run", action="store_true", help="Only list what would be deleted")
+        request.add_wait_options(parser, "the deletion has ended")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Request the deletion and return it."""
+        request.check_wait_options(parsed_args)
         scan_id = parsed_args.scan or _latest(self.client)
-        deletion = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
+        adopted: dict[str, Any] = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
+        (deletion,) = self.followed([adopted], wait.deleted, parsed_args)
         hidden = ("links", "counts", "blockers", "children", "waivers")
         return cells.details(shapes.Deletion, deletion, [name for name in deletion if name not in hidden])

@@ -115,11 +115,12 @@ def openstack(env, capsys, monkeypatch):
     """Run ``openstack`` in this process, on virtual time."""
     from openstackclient import shell
 
-    from cleanup_orchestrator.osc import wait
+    from cleanup_orchestrator.osc import scan_wait, wait
 
     for name in ("POLL_FAST", "POLL_SLOW"):
         monkeypatch.setattr(wait, name, 0.01)
-    monkeypatch.setattr(wait, "time", SleepClock())
+    for module in (wait, scan_wait):
+        monkeypatch.setattr(module, "time", SleepClock())
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
 

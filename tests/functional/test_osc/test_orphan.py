@@ -74,6 +74,34 @@ class TestOrphans:
         assert stub_cloud.requests[-1]["body"] == {"project_id": self.GONE, "dry_run": True}
         assert stub_cloud.requests[-1]["path"].endswith("/orphan-scans/s1/adopt")
 
+    def test_adopt_waits(self, openstack, stub_cloud, scan):
+        result = openstack("project", "orphan", "adopt", self.GONE, "--wait", "--wait-timeout", "1", "-f", "json")
+        (id_,) = stub_cloud.deletions
+        assert (result.code, result.json["id"]) == (1, id_)
+        assert "the deletion continues" in result.err
+        stub_cloud.deletions.clear()
+        result = openstack("project", "orphan", "adopt", self.GONE)
+        assert result.code == 0 and "Follow it with: openstack project deletion events --follow" in result.err
+        assert openstack("project", "orphan", "adopt", self.GONE, "--stop-when-blocked").code == 2
+
+    def test_a_scan_is_waited_for(self, openstack, stub_cloud, scan):
+        ended = {**stub_cloud.scans[1], "id": "s3"}
+        begun = {**ended, "status": "accepted", "message": ""}
+        stub_cloud.answers["POST", "/cleanup/v1/orphan-scans"] = [(202, {"orphan_scan": begun}, {})]
+        states = [(200, {"orphan_scan": state}, {}) for state in (begun, ended)]
+        stub_cloud.answers["GET", "/cleanup/v1/orphan-scans/s3"] = states
+        result = openstack("project", "orphan", "scan", "create", "--wait", "-f", "json")
+        assert (result.code, result.json["status"]) == (4, "incomplete")
+        assert "orphan scan s3: incomplete; 2 orphans; " in result.err
+
+    def test_a_scan_has_the_age_that_is_asked_for(self, openstack, stub_cloud):
+        begun = {"id": "s1", "status": "accepted", "message": "", "links": []}
+        stub_cloud.answers["POST", "/cleanup/v1/orphan-scans"] = [(202, {"orphan_scan": begun}, {})]
+        assert openstack("project", "orphan", "scan", "create", "--min-age", "2h").code == 0
+        assert stub_cloud.requests[-1]["body"] == {"min_age": 7200}
+        assert openstack("project", "orphan", "scan", "create", "--min-age", "2").code == 2
+        assert openstack("project", "orphan", "scan", "create", "--wait-timeout", "2").code == 2
+
     def test_without_a_scan_that_has_ended_it_says_what_to_do(self, openstack, stub_cloud):
         for command in (("list",), ("project", "list"), ("adopt", self.GONE)):
             result = openstack("project", "orphan", *command)
