@@ -64,7 +64,7 @@ MUTATIONS = (
     Mutation(
         "The blockers of a deletion are shown without their remedies",
         f"{OSC}common.py",
-        '        if blocker.get("remedy"):\n',
+        "        if remedy:\n",
         "        if False:\n",
         tests("osc/common"),
     ),
@@ -78,7 +78,7 @@ MUTATIONS = (
     Mutation(
         "The question before a cascade does not say that the dry run was incomplete",
         f"{OSC}confirm.py",
-        '    if not plan.get("complete", True):\n',
+        "    if not found.complete:\n",
         "    if False:\n",
         of("confirm"),
     ),
@@ -113,8 +113,8 @@ MUTATIONS = (
     Mutation(
         "A command that changes a deletion takes the latest one of a renamed project",
         f"{OSC}deletion_actions.py",
-        "    changes = True\n    until: ClassVar[str]",
-        "    changes = False\n    until: ClassVar[str]",
+        "    wanted = lookup.TO_CHANGE\n    until: ClassVar[str]",
+        "    wanted = lookup.TO_READ\n    until: ClassVar[str]",
         of("lookup"),
     ),
     Mutation(
@@ -148,9 +148,51 @@ MUTATIONS = (
     Mutation(
         "An error of the API looks like a deletion that does not exist",
         f"{OSC}lookup.py",
-        '            if exc.code != "deletion_not_found":\n                raise\n',
+        '            if wanted.status or exc.code != "deletion_not_found":\n                raise\n',
         "            pass\n",
         tests("osc/common"),
+    ),
+    Mutation(
+        "The advice after a report is to clear blockers that there are not",
+        f"{OSC}endings.py",
+        '        if deletion.get("blockers"):\n',
+        "        if True:\n",
+        tests("osc/endings"),
+    ),
+    Mutation(
+        "A wait for a dry run that could not list everything succeeds",
+        f"{OSC}endings.py",
+        'bool(common.condition(deletion, "plan_complete", False))',
+        "False",
+        tests("osc/endings"),
+    ),
+    Mutation(
+        "The types that do not fit on a line are not counted",
+        f"{OSC}overview.py",
+        "        if n and len(text) + len(item) > _LONGEST:\n",
+        "        if False:\n",
+        tests("osc/overview"),
+    ),
+    Mutation(
+        "What waits counts as moving",
+        f"{OSC}overview.py",
+        'if row.get("state") in (StepState.RUNNING, StepState.DISPATCHED)]',
+        "if True]",
+        tests("osc/overview"),
+    ),
+    Mutation(
+        "The question before a cascade shows a report that is older than the dry run",
+        f"{OSC}confirm.py",
+        'if report is None or (known and str(known.at) >= str(report.get("finished_at"))):',
+        "if report is None:",
+        of("confirm"),
+    ),
+    Mutation(
+        "A wait for an orphan scan that could not list everything succeeds",
+        f"{OSC}scan_wait.py",
+        "wait.INCOMPLETE if status == ScanStatus.INCOMPLETE else 1",
+        "0 if status == ScanStatus.INCOMPLETE else 1",
+        tests("osc/scan_wait"),
     ),
     Mutation(
         "A spreadsheet runs the name of an orphan as a formula",
@@ -197,16 +239,30 @@ MUTATIONS = (
     Mutation(
         "A request that failed ends like one that worked",
         f"{OSC}request.py",
-        "            self._code = code\n            if len",
+        "            self.code = code\n            if len",
         "            if len",
         of("project_delete project_purge"),
     ),
     Mutation(
         "A wide character breaks the progress on a terminal",
         f"{OSC}screen.py",
-        'used += 2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char)',
-        "used += 1",
+        'return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))',
+        "return 1",
         tests("osc/screen"),
+    ),
+    Mutation(
+        "The id of a resource is shortened",
+        f"{OSC}tables.py",
+        "max(_ID if n == copied else _NARROWEST, width(heads[n]))",
+        "max(_NARROWEST, width(heads[n]))",
+        tests("osc/tables"),
+    ),
+    Mutation(
+        "A row of a list takes several lines",
+        f"{OSC}tables.py",
+        'return "; ".join(line.strip() for line in value.splitlines()) if isinstance(value, str) else value',
+        "return value",
+        tests("osc/tables"),
     ),
     Mutation(
         "More lines than a terminal has are drawn",
@@ -232,8 +288,8 @@ MUTATIONS = (
     Mutation(
         "A wait for a deletion that ended with leftovers succeeds",
         f"{OSC}wait.py",
-        "return 0 if all(self._options.wanted(w.deletion) and not w.error for w in asked) else 1",
-        "return 0 if not any(w.error for w in asked) else 1",
+        "if not all(self._options.wanted(w.deletion) and not w.error for w in asked):",
+        "if any(w.error for w in asked):",
         of("wait"),
     ),
     Mutation(
