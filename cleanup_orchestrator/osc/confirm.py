@@ -71,7 +71,9 @@ def of_cascade(
     plan = _plan(client, project_id, plan_id, Mode.CASCADE)
     if plan_id:
         return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
-    return lines + _found(_latest(client, project_id, plan), None, dry_run)
+    found = _latest(client, project_id, plan)
+    alone = ["  That is this project alone, without those below it."] if subtree and found else []
+    return lines + _found(found, None, dry_run) + alone
 
 
 def of_purge(

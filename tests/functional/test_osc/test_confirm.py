@@ -121,6 +121,14 @@ def test_it_names_the_newer_of_report_and_dry_run(openstack, stub_cloud, demo, t
     assert ("It could not list everything" in said) == newer
 
 
+def test_it_says_that_a_report_is_of_one_project(openstack, stub_cloud, demo, terminal):
+    stub_cloud.add_deletion(demo, REPORT)
+    terminal("n\nn\n")
+    text = "  That is this project alone, without those below it.\n"
+    assert text in openstack(*CASCADE, "--include-subtree", "demo").err
+    assert text not in openstack(*CASCADE, "demo").err
+
+
 def test_a_report_says_nothing_about_a_plan_or_a_selection(openstack, stub_cloud, demo, terminal):
     stub_cloud.add_deletion(demo, REPORT)
     terminal("n\nn\n")
