@@ -24,6 +24,8 @@ POLL_FAST = 1.0
 POLL_SLOW = 5.0
 #: Seconds between two redraws of the terminal, which shows the elapsed time.
 REDRAW = 1.0
+#: With more deletions on a terminal, none has a line about what moves.
+DETAILED = 5
 #: Exit code of a wait that ended because a person has to clear something first.
 BLOCKED = 3
 #: Exit code of a wait for dry runs that ended, of which one could not list everything.
@@ -298,7 +300,9 @@ class Waiter:
 
     def _draw(self) -> None:
         if not self._options.quiet:
-            self._screen.draw([line for w in self._shown() for line in self._lines(w)])
+            shown = self._shown()
+            few = len(shown) <= DETAILED
+            self._screen.draw([line for w in shown for line in (self._lines(w) if few else [self._line(w)])])
 
     def _heading(self, deletion: Mapping[str, Any]) -> str:
         dry = "dry run, " if deletion.get("dry_run") else ""

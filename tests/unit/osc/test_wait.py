@@ -48,6 +48,26 @@ def test_a_wait_succeeds_only_if_the_deletion_ended_as_requested(monkeypatch, re
     assert waited(monkeypatch, Api(MOVING, record)) == code
 
 
+@pytest.mark.parametrize(("number", "detailed"), [(1, True), (wait.DETAILED, True), (wait.DETAILED + 1, False)])
+def test_a_terminal_shows_what_moves_unless_there_are_many(monkeypatch, number, detailed):
+    count = {"service": "compute", "type": "server", "state": "running", "remaining": 2}
+    moving = {**MOVING, "counts": [count]}
+    drawn = []
+    monkeypatch.setattr(wait, "time", SleepClock())
+    waiter = Waiter(Api(moving, moving, {"status": "deleted"}), io.StringIO(), WaitOptions())
+    monkeypatch.setattr(waiter._screen, "draw", drawn.append)
+    waiter._watched = [wait.WatchedDeletion({"id": str(n), "mode": "cascade", **moving}) for n in range(number)]
+    waiter._draw()
+    assert len(drawn[0]) == number * (2 if detailed else 1)
+    assert ("    now: compute.server (2 left)" in drawn[0]) == detailed
+
+
+def test_a_dry_run_that_could_not_list_everything_has_its_own_exit_code(monkeypatch):
+    condition = {"type": "plan_complete", "status": False, "message": "no answer"}
+    planned = {"status": "planned", "dry_run": True, "conditions": [condition]}
+    assert waited(monkeypatch, Api(MOVING, planned)) == wait.INCOMPLETE == 4
+
+
 def test_a_wait_goes_on_while_a_person_may_help_unless_it_is_to_stop(monkeypatch):
     assert waited(monkeypatch, Api(BLOCKED, {"status": "deleted"})) == 0
     assert waited(monkeypatch, Api(BLOCKED), stop_when_blocked=True, timeout=3600.0) == wait.BLOCKED
