@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator import shapes
@@ -251,8 +251,33 @@ def _is_wanted(row: Mapping[str, Any], filters: Mapping[str, str | None]) -> boo
     return all(not filters.get(name) or not values[0] or filters[name] in values for name, values in named.items())
 
 
+#: Remedies of leftovers that follow a table at most, and commands of each.
+_REMEDIES, _COMMANDS = 5, 3
+
+
+def remedy_lines(leftovers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return lines with what to do about leftovers: each remedy once, with its first commands."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for row in leftovers:
+        if remedy := one_line(row.get("remedy") or ""):
+            alike.setdefault(remedy, []).append(row)
+    lines = ["What to do:"] if alike else []
+    for remedy, group in list(alike.items())[:_REMEDIES]:
+        reasons = ", ".join(dict.fromkeys(one_line(row.get("reason")) for row in group))
+        lines.append(f"  {len(group)} {reasons}: {remedy}")
+        commands = [*dict.fromkeys(one_line(each) for row in group for each in row.get("commands") or ())]
+        lines += [f"      {each}" for each in commands[:_COMMANDS]]
+        if len(commands) > _COMMANDS:
+            lines.append(f"      and {len(commands) - _COMMANDS} more commands: see them with --long")
+    if len(alike) > _REMEDIES:
+        lines.append(f"  and {len(alike) - _REMEDIES} more remedies: see them with --long")
+    return lines
+
+
 class ListDeletionLeftover(DeletionCommand, common.Lister):
     """List the leftovers of a deletion."""
+
+    _after: Sequence[str] = ()
 
     _description = (
         "List the resources of the project that still exist (after a dry run: the resources to delete), with the "
@@ -309,7 +334,15 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
                 ),
             )
             Screen(sys.stderr).say(lines)
+        if parsed_args.formatter == "table" and not parsed_args.columns and not parsed_args.long:
+            self._after = remedy_lines(rows)
         return cells.of_list(shapes.ProjectLeftover if parsed_args.all else shapes.Leftover, parsed_args, rows)
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Write the table, and what to do."""
+        code = super().produce_output(parsed_args, column_names, data)
+        Screen(sys.stderr).say(self._after)
+        return code
 
 
 class ListDeletionEvent(DeletionCommand, common.Lister):

@@ -104,6 +104,13 @@ MUTATIONS = (
         tests("osc/common"),
     ),
     Mutation(
+        "Commands of leftovers are left out and not counted",
+        f"{OSC}deletion.py",
+        "        if len(commands) > _COMMANDS:\n",
+        "        if False:\n",
+        tests("osc/common"),
+    ),
+    Mutation(
         "A table hides the fields of a newer server",
         f"{OSC}deletion.py",
         '        names += [name for name in deletion if name not in names and name not in ("links", "counts")]\n',

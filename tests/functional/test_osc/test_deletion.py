@@ -300,7 +300,13 @@ class TestLeftovers:
         result = openstack("project", "deletion", "leftovers", "--long", id_, "-f", "json")
         assert result.json[0]["Message"] == "the port is used"
 
-    def test_what_blocks_a_leftover_is_in_the_default_columns(self, openstack, id_):
+    def test_what_to_do_follows_a_table(self, openstack, stub_cloud, id_):
+        told = "What to do:\n  5 in_use: delete the server\n"
+        assert openstack("project", "deletion", "leftovers", id_).err == told
+        for more in (["--long"], ["-c", "ID"], ["-f", "json"]):
+            assert openstack("project", "deletion", "leftovers", id_, *more).err == ""
+
+    def test_what_blocks_a_leftover_is_a_column(self, openstack, id_):
         result = openstack("project", "deletion", "leftovers", id_, "-f", "json")
         assert result.json[0]["Blocked By"] == LEFT[0]["blocked_by"]
         said = openstack("project", "deletion", "leftovers", id_, "-c", "Blocked By").out

@@ -123,6 +123,20 @@ def test_a_project_that_is_gone_is_named_by_its_id_only(name, found):
             common.project_id(app, arguments)
 
 
+def test_a_remedy_of_several_leftovers_is_said_once_with_its_first_commands():
+    rows = [{"reason": "protected", "remedy": "unlock\x1b it", "commands": [f"openstack x {n}"]} for n in range(5)]
+    rows += [{"reason": "in_use", "remedy": f"remedy {n}"} for n in range(6)]
+    assert deletion.remedy_lines([*rows, {"reason": "error", "remedy": ""}]) == [
+        "What to do:",
+        "  5 protected: unlock? it",
+        *(f"      openstack x {n}" for n in range(3)),
+        "      and 2 more commands: see them with --long",
+        *(f"  1 in_use: remedy {n}" for n in range(4)),
+        "  and 2 more remedies: see them with --long",
+    ]
+    assert deletion.remedy_lines([]) == []
+
+
 UNKNOWN = {"region": "R", "service": "network", "type": "port", "outcome": "unknown", "message": "no answer"}
 WHOLE = {"region": "R", "service": "weather", "type": "", "outcome": "unknown", "reason": "unsupported"}
 LISTED = {"region": "R", "service": "image", "type": "image", "outcome": "leftovers", "message": "in use"}
