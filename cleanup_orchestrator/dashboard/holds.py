@@ -24,8 +24,7 @@ class ReasonField(forms.CharField):
     """A reason: one line."""
 
     def __init__(self, **kwargs: Any) -> None:
-        widget = forms.TextInput(attrs={"class": "form-control", "dir": "auto"})
-        super().__init__(label=_("Reason"), max_length=1000, widget=widget, **kwargs)
+        super().__init__(label=_("Reason"), max_length=1000, widget=forms.TextInput(attrs={"dir": "auto"}), **kwargs)
 
 
 class FilterForm(projects.ProjectForm):
@@ -35,7 +34,6 @@ class FilterForm(projects.ProjectForm):
         label=_("State"),
         choices=[("in_force", _("In force")), ("ended", _("Ended")), ("all", _("All"))],
         required=False,
-        widget=forms.Select(attrs={"class": "form-control"}),
     )
     project = projects.ProjectField(required=False)
 

@@ -16,7 +16,7 @@ from horizon import messages
 from horizon.views import PageTitleMixin
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls
+from cleanup_orchestrator.dashboard import calls, fields
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class FormPage(Guarded, generic.FormView):
         """Return what the template shows."""
         context: dict[str, Any] = super().get_context_data(**kwargs)
         context |= {"form_id": self.form_id, "submit_label": self.submit_label, "danger": self.danger}
-        return context | {"back_url": self.back()}
+        return context | {"back_url": self.back(), "problems": fields.problems([context["form"]])}
 
     def form_valid(self, form: forms.Form) -> HttpResponse:
         """Make the call; show the form again if the API refuses."""

@@ -15,7 +15,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from openstack_dashboard.api import keystone
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls
+from cleanup_orchestrator.dashboard import calls, fields
 from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
 #: Longest text that a project is looked for with. A name in Keystone is shorter.
@@ -89,7 +89,7 @@ class ProjectField(forms.CharField):
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("label", gettext_lazy("Project (name or ID)"))
-        widget = forms.TextInput(attrs={"class": "form-control", "autocomplete": "off", "dir": "auto"})
+        widget = forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"})
         super().__init__(max_length=_LONGEST, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> str:
@@ -98,7 +98,7 @@ class ProjectField(forms.CharField):
         return find(self.request, text) if text else ""
 
 
-class ProjectForm(forms.Form):
+class ProjectForm(fields.Form):
     """A form with fields for projects."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""The field of a form for a time in the future."""
+"""The fields of a form for a time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from django.utils.translation import gettext_lazy as _
 class _Input(forms.DateTimeInput):
     input_type = "datetime-local"
 
+    def format_value(self, value: Any) -> str | None:
+        """Return a time of the API as the browser's field takes it: without its zone."""
+        return str(value).removesuffix("Z") if value else None
 
-class FutureTimeField(forms.Field):
-    """A time in UTC that is later than now. The value is the time in the format of the API, or ``None``.
+
+class TimeField(forms.Field):
+    """A time in UTC. The value is the time in the format of the API, or ``None``.
 
     The browser's field for a time has no zone. The time zone that the user chose in Horizon is not applied: the label
     says UTC, as the API does.
     """
 
-    default_error_messages = {  # noqa: RUF012
-        "invalid": _("Enter a date and a time in UTC, such as 2027-01-31T00:00."),
-        "past": _("This time has already passed. Enter a time in UTC that is later than now."),
-    }
+    default_error_messages = {"invalid": _("Enter a date and a time in UTC, such as 2027-01-31T00:00.")}  # noqa: RUF012
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(widget=_Input(attrs={"class": "form-control"}), **kwargs)
+        super().__init__(widget=_Input(), **kwargs)
 
     def to_python(self, value: Any) -> str | None:
         """Return the time in the format of the API."""
@@ -41,6 +42,25 @@ class FutureTimeField(forms.Field):
         if moment is None:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
         moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+        return str(self.checked(moment).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    def checked(self, moment: datetime.datetime) -> datetime.datetime:
+        """Return the time.
+
+        :raises django.forms.ValidationError: if the field does not allow it
+        """
+        return moment
+
+
+class FutureTimeField(TimeField):
+    """A time in UTC that is later than now."""
+
+    default_error_messages = {  # noqa: RUF012
+        "past": _("This time has already passed. Enter a time in UTC that is later than now."),
+    }
+
+    def checked(self, moment: datetime.datetime) -> datetime.datetime:
+        """Refuse a time that has passed."""
         if moment <= datetime.datetime.now(datetime.UTC):
             raise forms.ValidationError(self.error_messages["past"], code="past")
-        return str(moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return moment

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls, holds, pages
+from cleanup_orchestrator.dashboard import calls, fields, holds, pages
 from cleanup_orchestrator.dashboard.brake import header
 
 
@@ -33,7 +33,7 @@ class Index(pages.Page):
         }
 
 
-class SetForm(forms.Form):
+class SetForm(fields.Form):
     """Sets the brake."""
 
     reason = holds.ReasonField(

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls, pages
+from cleanup_orchestrator.dashboard import calls, fields, pages
 from cleanup_orchestrator.dashboard.deletions import states
 
 #: Characters of a reason at most.
@@ -143,14 +143,13 @@ class Restore(ActionPage):
         return str(_("Project %s is being restored.") % self.name)
 
 
-class ReasonForm(forms.Form):
+class ReasonForm(fields.Form):
     """A reason."""
 
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
         max_length=REASON,
         help_text=gettext_lazy("One line, such as the number of a ticket. The journal keeps it."),
-        widget=forms.TextInput(attrs={"class": "form-control"}),
     )
 
 

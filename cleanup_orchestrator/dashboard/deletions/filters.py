@@ -9,7 +9,7 @@ from django import forms
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from cleanup_orchestrator.dashboard import words
+from cleanup_orchestrator.dashboard import fields, words
 
 #: The value of the API for all statuses of a deletion under way.
 _LIVE = "live"
@@ -17,7 +17,7 @@ _LIVE = "live"
 _PROJECT_ID = re.compile("[0-9a-f]{32}")
 
 
-class Filter(forms.Form):
+class Filter(fields.Form):
     """What the list shows. A value that is not known is no filter."""
 
     status = forms.ChoiceField(
@@ -32,7 +32,7 @@ class Filter(forms.Form):
         required=False,
         choices=[("", _("Hide")), ("also", _("Show also")), ("only", _("Show only"))],
     )
-    project = forms.CharField(label=_("Project name or ID"), required=False, max_length=255)
+    project = forms.CharField(label=_("Project (name or ID)"), required=False, max_length=255)
 
 
 def query_of(request: HttpRequest) -> tuple[Filter, dict[str, Any]]:

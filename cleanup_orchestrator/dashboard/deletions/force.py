@@ -31,7 +31,7 @@ class ForceForm(actions.ReasonForm):
     name = forms.CharField(
         label=gettext_lazy("Confirmation"),
         strip=False,
-        widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off", "dir": "auto"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
     )
     use = forms.ChoiceField(
         label=gettext_lazy("Before resources are abandoned, delete by force"),

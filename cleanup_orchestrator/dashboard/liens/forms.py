@@ -16,7 +16,7 @@ class CreateForm(projects.ProjectForm):
         label=_("Origin"),
         max_length=128,
         help_text=_("Who needs the lien, such as billing or legal. All users whose request is refused see the origin."),
-        widget=forms.TextInput(attrs={"class": "form-control", "dir": "auto"}),
+        widget=forms.TextInput(attrs={"dir": "auto"}),
     )
     reason = holds.ReasonField(help_text=_("Only users who may read liens see the reason."))
     expires_at = times.FutureTimeField(

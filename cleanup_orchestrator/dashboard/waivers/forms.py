@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import holds, projects, times
 
-_TEXT = {"class": "form-control", "autocomplete": "off"}
+_TEXT = {"autocomplete": "off"}
 
 
 class FilterForm(holds.FilterForm):
@@ -47,9 +47,7 @@ def _choice(service_type: str, regions: list[str]) -> str:
 class CreateForm(projects.ProjectForm):
     """Lets deletions skip a service."""
 
-    service_type = forms.ChoiceField(
-        label=_("Service"), required=False, widget=forms.Select(attrs={"class": "form-control"})
-    )
+    service_type = forms.ChoiceField(label=_("Service"), required=False)
     other = forms.CharField(
         label=_("Another service"),
         max_length=128,

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from horizon import messages
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls, pages
+from cleanup_orchestrator.dashboard import calls, fields, pages
 from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
 from cleanup_orchestrator.dashboard.deletions.request import preview, projects
 from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
@@ -59,6 +59,7 @@ class Preview(pages.Page):
         moving = any(one.moving for one in self.found)
         wanted = [one for one in self.found if one.confirm is not None]
         context |= {"found": self.found, "moving": moving, "again_url": self._again(), "wanted": wanted}
+        context |= {"problems": fields.problems(one.confirm for one in wanted), "form_id": "pc-confirm-form"}
         if wanted:
             context |= {"danger": any(one.deletes for one in wanted), "submit_label": _label(wanted)}
         return context

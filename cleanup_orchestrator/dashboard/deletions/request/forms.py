@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from typing import Any
 
@@ -10,6 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from cleanup_orchestrator import sdk
+from cleanup_orchestrator.dashboard import fields, times
 
 #: Each mode, and what it does.
 MODES = (
@@ -18,49 +18,45 @@ MODES = (
     ("purge", _("Purge: delete what the project owns, and keep the project.")),
 )
 
-#: A field as wide as the form: names are long.
-_WIDE = {"class": "form-control"}
-
 #: Fields that only mode ``purge`` has.
 SELECTING = ("services", "types", "tags", "created_before")
 
 
-class RequestForm(forms.Form):
+class RequestForm(fields.Form):
     """What to do with the chosen projects."""
 
-    mode = forms.ChoiceField(label=_("What to do"), choices=MODES, widget=forms.RadioSelect, initial="report")
+    mode = forms.ChoiceField(label=_("What to do"), choices=MODES, widget=forms.RadioSelect, initial="cascade")
     include_subtree = forms.BooleanField(
         label=_("Also the projects below"),
         required=False,
-        help_text=_("Do the same with each project below the chosen ones, first. Not with Empty."),
+        help_text=_("Do the same with each project below the chosen ones, first. Not with Purge."),
     )
     services = forms.CharField(
-        widget=forms.TextInput(attrs=_WIDE),
         label=_("Only these services"),
         required=False,
-        help_text=_("Only with Empty. Separate names by commas: compute, network. Empty field: all services."),
+        help_text=_("Only with Purge. Separate names by commas: compute, network. An empty field: all services."),
     )
     types = forms.CharField(
-        widget=forms.TextInput(attrs=_WIDE),
         label=_("Only these types of resources"),
         required=False,
-        help_text=_("Only with Empty. Separate names by commas: compute.server, volume. Empty field: all types."),
+        help_text=_("Only with Purge. Separate names by commas: compute.server, volume. An empty field: all types."),
     )
     tags = forms.CharField(
-        widget=forms.TextInput(attrs=_WIDE),
         label=_("Only resources with all of these tags"),
         required=False,
-        help_text=_("Only with Empty. Separate tags by commas. Empty field: with any tags, or none."),
+        help_text=_("Only with Purge. Separate tags by commas. An empty field: with any tags, or none."),
     )
-    created_before = forms.DateTimeField(
-        widget=forms.DateTimeInput(attrs=_WIDE),
-        label=_("Only resources created before"),
+    created_before = times.TimeField(
+        label=_("Only resources created before (UTC)"),
         required=False,
-        help_text=_(
-            "Only with Empty. A date and a time in your time zone: 2026-11-01 18:00. Empty field: any age. "
-            "A resource of unknown age is then not deleted."
-        ),
+        help_text=_("Only with Purge. An empty field: any age. With a time, a resource of unknown age is not deleted."),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        modes = {"include_subtree": "report cascade"} | dict.fromkeys(SELECTING, "purge")
+        for name, of in modes.items():  # a script hides the fields of other modes
+            self.fields[name].widget.attrs["data-pc-modes"] = of
 
     def clean_services(self) -> list[str]:
         """Return the names."""
@@ -79,24 +75,21 @@ class RequestForm(forms.Form):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if cleaned.get("mode") == "purge":
             if cleaned.get("include_subtree"):
-                self.add_error("include_subtree", _("Empty covers no projects below. Clear this choice."))
+                self.add_error("include_subtree", _("Purge covers no projects below. Clear this choice."))
             return cleaned
         for name in SELECTING:
             if cleaned.get(name):
-                self.add_error(name, _("Only Empty can select resources. Clear this field, or choose Empty."))
+                self.add_error(name, _("Only Purge can select resources. Clear this field, or choose Purge."))
         return cleaned
 
     def wanted(self) -> dict[str, Any]:
         """Return the parameters of the request."""
         given = self.cleaned_data
         parameters = {"mode": given["mode"], "include_subtree": given["include_subtree"]}
-        before = given["created_before"]
-        at = before.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if before else None
-        selection = {name: given[name] for name in ("services", "types", "tags")} | {"created_before": at}
-        return parameters | {"selection": {name: value for name, value in selection.items() if value} or None}
+        return parameters | {"selection": {name: given[name] for name in SELECTING if given[name]} or None}
 
 
-class ConfirmForm(forms.Form):
+class ConfirmForm(fields.Form):
     """The confirmation of one deletion."""
 
     def __init__(self, dry_run: sdk.Deletion, unbound: bool, **kwargs: Any) -> None:
@@ -108,7 +101,7 @@ class ConfirmForm(forms.Form):
                 if self.expected == dry_run.project_name
                 else _("ID of the project (its name has characters that cannot be typed)"),
                 strip=False,
-                widget=forms.TextInput(attrs={**_WIDE, "autocomplete": "off", "spellcheck": "false", "dir": "auto"}),
+                widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "dir": "auto"}),
                 error_messages={"required": _("Type the name of the project.")},
             )
         if unbound:
@@ -116,6 +109,7 @@ class ConfirmForm(forms.Form):
                 label=_("I understand that resources which are not listed here can be deleted as well."),
                 error_messages={"required": _("Confirm that you understand this.")},
             )
+        self.style()
 
     def clean_typed(self) -> str:
         """Refuse another name. Blanks around the typed name are ignored, unless the project's name has them."""
