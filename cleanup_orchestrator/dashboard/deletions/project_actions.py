@@ -6,15 +6,21 @@ import urllib.parse
 from collections.abc import Iterable
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 from horizon import tables
 
 from cleanup_orchestrator.dashboard import calls
 
 _PERMISSIONS = ("openstack.services.project-cleanup",)
 _RULE = "cleanup:deletions:create"
+#: The setting of Horizon that says what becomes of its own delete of projects, and its values.
+SETTING = "PROJECT_CLEANUP_KEYSTONE_DELETE"
+KEEP, RENAME, HIDE = "keep", "rename", "hide"
 
 
 def request_url(project_ids: Iterable[str]) -> str:
@@ -70,6 +76,36 @@ class DeleteSelectedWithContents(tables.BatchAction):
         return HttpResponseRedirect(request_url(obj_ids))
 
 
+def _renamed(action: type) -> Any:
+    """Return the delete of Horizon with a label that says what it leaves behind."""
+
+    def label(count: int) -> Any:
+        return ngettext_lazy("Delete Project (leaves its resources)", "Delete Projects (leaves their resources)", count)
+
+    return type(action.__name__, (action,), {"action_present": staticmethod(label)})
+
+
+def _change_delete(table: Any, choice: str) -> None:
+    """Rename or hide Horizon's own delete of projects, which leaves their resources behind.
+
+    :raises django.core.exceptions.ImproperlyConfigured: if the setting has another value
+    """
+    if choice not in (KEEP, RENAME, HIDE):
+        raise ImproperlyConfigured(f"{SETTING} is {choice!r}; it must be 'keep', 'rename' or 'hide'")
+    delete = table.base_actions.get("delete")
+    if choice == KEEP or delete is None:
+        return
+    old = type(delete)
+    new = None if choice == HIDE else _renamed(old)
+    for name in ("row_actions", "table_actions"):
+        actions = (new if action is old else action for action in getattr(table._meta, name))
+        setattr(table._meta, name, tuple(action for action in actions if action is not None))
+    if new is None:
+        del table.base_actions["delete"]
+    else:
+        table.base_actions["delete"] = new()
+
+
 def add() -> None:
     """Add the row action and the table action, once."""
     from openstack_dashboard.dashboards.identity.projects.tables import TenantsTable
@@ -77,6 +113,7 @@ def add() -> None:
     options = TenantsTable._meta
     if DeleteWithContents.name in TenantsTable.base_actions:
         return
+    _change_delete(TenantsTable, getattr(settings, SETTING, KEEP))
     # Horizon makes one object of each action when it makes the class of the table.
     TenantsTable.base_actions |= {action.name: action() for action in (DeleteWithContents, DeleteSelectedWithContents)}
     options.row_actions = (*options.row_actions, DeleteWithContents)

@@ -1,4 +1,4 @@
-"""The policy of the project-cleanup API. Horizon runs this file with its settings as the names."""
+"""The settings of the panels. Horizon runs this file with its settings as the names."""
 
 import os
 
@@ -12,3 +12,8 @@ DEFAULT_POLICY_FILES = {
         os.path.dirname(cleanup_orchestrator.dashboard.__file__), "conf", "default_policies", "project_cleanup.yaml"
     ),
 }
+
+# What becomes of Horizon's own "Delete Project" in Identity → Projects. It deletes the project in Keystone, and leaves
+# its resources behind, unless Keystone passes such deletes on to the orchestrator. "keep": it stays as it is. "rename":
+# its label says that it leaves resources behind. "hide": nobody sees it. Set it in local_settings.py.
+PROJECT_CLEANUP_KEYSTONE_DELETE = globals().get("PROJECT_CLEANUP_KEYSTONE_DELETE", "keep")
