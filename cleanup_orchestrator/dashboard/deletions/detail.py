@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions import states, tabs
+from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
 
 
 def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
@@ -23,7 +24,18 @@ def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
         "cancel": ("cleanup:deletions:cancel", deletion.cancellable),
         "force": ("cleanup:projects:force", deletion.forcible),
     }
-    return {name for name, (rule, now) in possible.items() if now and calls.allowed_for(request, rule, deletion)}
+    shown = {name for name, (rule, now) in possible.items() if now and calls.allowed_for(request, rule, deletion)}
+    if {"restore", "cancel"} <= shown:  # the same call in two words
+        shown.remove("cancel" if states.gives_back(deletion) else "restore")
+    return shown
+
+
+def cascade_url(request: HttpRequest, deletion: sdk.Deletion) -> str:
+    """Return the URL of the request that deletes what a report found; empty: there is no such next step."""
+    found = deletion.mode == "report" and deletion.status == "leftovers" and deletion.attention
+    if not found or not calls.allowed_for(request, "cleanup:deletions:create", deletion):
+        return ""
+    return f"{request_url([deletion.project_id])}&mode=cascade"
 
 
 class Detail(pages.Page):
@@ -46,6 +58,7 @@ class Detail(pages.Page):
             "name": pages.text(deletion.project_name or deletion.project_id),
             "conditions": states.notable(deletion),
             "buttons": buttons_of(self.request, deletion),
+            "cascade_url": cascade_url(self.request, deletion),
             "own_approval": bool(states.condition(deletion, "approval") and deletion.user_id == self.request.user.id),
             "tabs": shown,
             "tab": tab,

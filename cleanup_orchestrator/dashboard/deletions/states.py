@@ -39,9 +39,20 @@ def _usual(deletion: sdk.Deletion) -> tuple[str, ...]:
     if deletion.dry_run:
         return _DRY_RUN
     usual = {"report": _REPORT, "purge": _PURGE}.get(deletion.mode, _CASCADE)
-    if deletion.origin in _WITHOUT_PROJECT:
-        return tuple(status for status in usual if status != "draining")
-    return usual
+    absent = {"draining"} if deletion.origin in _WITHOUT_PROJECT else set[str]()
+    if not _has_window(deletion):
+        absent.add("recoverable")
+    return tuple(status for status in usual if status not in absent)
+
+
+def _has_window(deletion: sdk.Deletion) -> bool:
+    """Return whether the record says that the deletion has, or had, a recovery window."""
+    return deletion.status == "recoverable" or any(each.type == "halted" for each in deletion.conditions or ())
+
+
+def gives_back(deletion: sdk.Deletion) -> bool:
+    """Return whether a cancel is a restore: nothing is deleted, and the project is locked."""
+    return bool(deletion.restorable and (deletion.drained_at or deletion.status == "recoverable"))
 
 
 def _reached(deletion: sdk.Deletion) -> tuple[str, ...]:

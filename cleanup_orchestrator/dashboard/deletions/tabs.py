@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
-from cleanup_orchestrator.dashboard.deletions import listing, states
+from cleanup_orchestrator.dashboard.deletions import listing, progress, remedies, states
 
 Content = Callable[[HttpRequest, sdk.Proxy, sdk.Deletion], dict[str, Any]]
 
@@ -86,12 +87,18 @@ def _overview(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) ->
     others = [each for each in counts if each not in notable]
     selection = deletion.selection
     criteria = selection and (selection.services or selection.types or selection.tags or selection.created_before)
+    # What the blockers say stands there, and not a second time beside the numbers and in the conditions.
+    blocked = {(each.region, each.service, each.type) for each in deletion.blockers or ()}
+    said = [each.message if (each.region, each.service, each.type) not in blocked else "" for each in notable]
+    conditions = [each for each in deletion.conditions or () if not (blocked and each.type == "blocked")]
     return {
         "steps": states.steps(deletion),
-        "counts": notable,
+        "counts": list(zip(notable, said, strict=True)),
+        "shown_conditions": conditions,
         "nothing": [each for each in others if each.outcome],
         "not_listed": [each for each in others if not each.outcome],
         "lists_only": states.lists_only(deletion),
+        "now": progress.of(deletion, timezone.now()),
         "selects": bool(criteria),
         "attention_url": _attention_url(request, deletion),
         "further": _further(deletion),
@@ -114,7 +121,7 @@ def _leftovers(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) -
             raise
         rows, following = [], ""  # a service or a type that the cloud does not have
     return {
-        "rows": rows,
+        "services": remedies.by_service(rows),
         "wanted": {name: value for name, value in wanted.items() if value},
         **_links(request, marker, following),
     }

@@ -45,7 +45,10 @@ class Index(pages.Page):
             marker = ""  # of a deletion that is no longer recorded: back to the first page
             deletions, more = pages.page_of(proxy.deletions(limit=pages.PAGE + 1, **query))
         return context | {
-            "filter_form": form,
+            "filter": form,
+            "may_request": calls.allowed_somewhere(request, "cleanup:deletions:create"),
+            "of_domain": bool(calls.credentials(request).get("domain_id")),
+            "filter_id": "pc-filter",
             "filtered": any(name != "marker" and value for name, value in request.GET.items()),
             "rows": [_row(each) for each in deletions],
             "moving": any(not each.finished_at for each in deletions),

@@ -51,6 +51,7 @@ class Index(pages.ListPage):
         may_see = calls.allowed(self.request, "cleanup:waivers:list")
         return context | {
             "rows": [_row(service, may_waive, may_see) for service in services],
+            "may_waive": may_waive,
             "unsupported": sum(service.answered_by == "unsupported" for service in services),
         }
 

@@ -6,33 +6,57 @@ import datetime
 from typing import Any
 
 from django import template
+from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.html import format_html
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from cleanup_orchestrator.dashboard import words
+from cleanup_orchestrator.dashboard.deletions import remedies as remedies_
 from cleanup_orchestrator.sdk.text import size_text
 
 register = template.Library()
 
 
-@register.filter
-def moment(value: str | None) -> datetime.datetime | None:
-    """Return a time of the API as a time of Django, for the filter ``date``."""
+def _moment(value: str | None) -> datetime.datetime | None:
     return parse_datetime(value) if value else None
 
 
+def _time(moment: datetime.datetime, text: str) -> Any:
+    return format_html('<time datetime="{}" title="{}">{}</time>', moment.isoformat(), _clock(moment), text)
+
+
+def _clock(moment: datetime.datetime) -> str:
+    """Return a time in the zone that the user chose in Horizon, with the name of the zone."""
+    return str(date(timezone.localtime(moment), "Y-m-d H:i:s T"))
+
+
 @register.filter
-def ago(value: str | None) -> str:
+def at(value: str | None) -> Any:
+    """Return a time of the API as the pages show all times, such as "2026-11-01 18:00:00 UTC"."""
+    moment = _moment(value)
+    return _time(moment, _clock(moment)) if moment else "–"
+
+
+@register.filter
+def ago(value: str | None) -> Any:
     """Return how long ago a time of the API is, such as "5 minutes ago"."""
-    at = moment(value)
-    if at is None:
+    moment = _moment(value)
+    if moment is None:
         return "–"
     now = timezone.now()
-    if at > now:
-        return str(_("in %s") % timesince(now, at))
-    return str(_("%s ago") % timesince(at, now))
+    if moment > now:
+        return _time(moment, _("in %s") % timesince(now, moment))
+    return _time(moment, _("%s ago") % timesince(moment, now))
+
+
+@register.filter
+def at_ago(value: str | None) -> Any:
+    """Return a time of the API, and how long ago it is."""
+    return format_html("{} ({})", at(value), ago(value)) if _moment(value) else "–"
 
 
 @register.filter
@@ -61,9 +85,25 @@ def mode_name(value: str) -> Any:
 
 @register.filter
 def size(value: int | None) -> str:
-    """Return a size in bytes as a person reads it, such as "1.5 GiB"; a dash if it is not known."""
+    """Return a size in bytes as a person reads it, such as "1.5 GiB"."""
     # The field of an older API is an empty text here.
-    return size_text(value) if isinstance(value, int) else "–"
+    return size_text(value) if isinstance(value, int) else str(_("not known"))
+
+
+@register.filter
+def amount(record: Any) -> str:
+    """Return the number of objects of a record, if it has one, and its size: "230 objects, size not known"."""
+    found, bytes_ = record.get("objects"), record.get("size")
+    if not isinstance(found, int):
+        return size(bytes_)
+    objects = str(ngettext("%d object", "%d objects", found) % found)
+    return f"{objects}, {size(bytes_) if isinstance(bytes_, int) else _('size not known')}"
+
+
+@register.filter
+def minus(number: int | None, shown: Any) -> int:
+    """Return how many more there are than those of a list."""
+    return max(0, (number or 0) - len(shown or ()))
 
 
 @register.filter
@@ -82,3 +122,9 @@ def scan_status_name(value: str) -> Any:
 def scan_status_class(value: str) -> str:
     """Return the CSS class of the label of the status of an orphan scan."""
     return words.scan_status_class(value)
+
+
+@register.filter
+def remedies(blockers: Any) -> list[remedies_.Remedy]:
+    """Return the remedies of blockers, each once, with the blockers that it is for."""
+    return remedies_.grouped(blockers or ())

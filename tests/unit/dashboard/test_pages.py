@@ -247,7 +247,7 @@ def test_the_page_of_force_has_what_the_api_knows_of_each_type(site):
     vendor = sdk.Service.received({"service_type": "vendor", "region": "R", "type_facts": facts})
     page = force_page(site, services=iter([vendor]))
     assert page.get_form_kwargs()["types"] == ["vendor.disk"]
-    left = page.get_context_data(form=None)["left"]
+    left = page.get_context_data(form=page.get_form())["left"]
     shown = [(name, number, facts and facts.if_abandoned) for name, number, facts in left]
     assert shown == [("network.port", 1, None), ("vendor.disk", 2, "It still uses storage.")]
 
@@ -274,7 +274,7 @@ def test_only_fields_of_the_shape_have_a_place_on_the_page():
 
 
 def test_only_an_unknown_filter_means_that_there_are_no_leftovers(site):
-    assert tabs._leftovers(request(), Api(page=api_error(400)), deletion())["rows"] == []
+    assert tabs._leftovers(request(), Api(page=api_error(400)), deletion())["services"] == []
     with pytest.raises(sdk.ApiError):
         tabs._leftovers(request(), Api(page=api_error(503)), deletion())
 

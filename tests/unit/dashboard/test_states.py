@@ -13,9 +13,10 @@ def deletion(status, mode="cascade", **values):
 
 
 PICTURES = {
-    "deleting": "accepted draining inventory recoverable [deleting] verifying deleted",
-    "deleted": "accepted draining inventory recoverable deleting verifying [deleted]",
-    "leftovers": "accepted draining inventory recoverable deleting verifying [leftovers]",
+    "recoverable": "accepted draining inventory [recoverable] deleting verifying deleted",
+    "deleting": "accepted draining inventory [deleting] verifying deleted",
+    "deleted": "accepted draining inventory deleting verifying [deleted]",
+    "leftovers": "accepted draining inventory deleting verifying [leftovers]",
     "cancelling": "accepted inventory deleting [cancelling] cancelled",
     "cancelled": "accepted inventory deleting cancelling [cancelled]",
     "failed": "accepted inventory deleting [failed]",
@@ -38,8 +39,12 @@ def test_a_cascade_is_drawn(status, picture):
         (deletion("leftovers", "report"), "accepted inventory [leftovers]"),
         (deletion("verifying", "report"), "accepted inventory draining [verifying] deleted"),
         (deletion("planned", dry_run=True), "accepted inventory [planned]"),
-        (deletion("purged", "purge"), "accepted draining inventory recoverable deleting verifying [purged]"),
-        (deletion("deleting", origin="adopted"), "accepted inventory recoverable [deleting] verifying deleted"),
+        (deletion("purged", "purge"), "accepted draining inventory deleting verifying [purged]"),
+        (deletion("deleting", origin="adopted"), "accepted inventory [deleting] verifying deleted"),
+        (
+            deletion("deleting", conditions=[{"type": "halted", "status": True}]),
+            "accepted draining inventory recoverable [deleting] verifying deleted",
+        ),
     ],
 )
 def test_other_deletions_are_drawn(found, picture):

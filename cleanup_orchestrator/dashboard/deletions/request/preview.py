@@ -16,6 +16,8 @@ from cleanup_orchestrator.dashboard.deletions.request.forms import SELECTING
 
 #: Resources that are listed by name.
 NAMED = 50
+#: The types that the page lists first; the others are folded up.
+FIRST = ("compute.server", "block-storage.volume", "image.image", "network.floating_ip")
 #: Projects below that are read for a page. Each of them needs two calls.
 BELOW = 50
 
@@ -74,6 +76,27 @@ class Found:
     def blockers(self) -> list[Any]:
         """What would block the deletion."""
         return list((self.plan.blockers if self.plan else self.dry_run.blockers) or ())
+
+    @property
+    def summary(self) -> str:
+        """What would happen as one sentence of the API; empty: an older API has none."""
+        return str((self.plan or self.dry_run).get("summary") or "")
+
+    @property
+    def first_types(self) -> list[dict[str, Any]]:
+        """The types that a person asks for first."""
+        found = [row for row in self.types if _full(row) in FIRST]
+        return sorted(found, key=lambda row: FIRST.index(_full(row)))
+
+    @property
+    def other_types(self) -> list[dict[str, Any]]:
+        """The other types, which the page folds up."""
+        return [row for row in self.types if _full(row) not in FIRST]
+
+    @property
+    def other_number(self) -> int:
+        """Number of resources of the other types."""
+        return sum(row["number"] for row in self.other_types)
 
     @property
     def size(self) -> int | None:
@@ -189,7 +212,11 @@ def _planned(client: sdk.Proxy, plan: sdk.Plan, action: str, count: int) -> Rows
     return Rows(rows, max(0, count - len(rows)), count)
 
 
+def _full(row: Any) -> str:
+    return f"{row.get('service')}.{row.get('type')}"
+
+
 def _name(row: Any) -> str:
     """Return the name of a type in a region, as the list of unknown types has it."""
     region = f"@{row['region']}" if row.get("region") else ""
-    return f"{row.get('service')}.{row.get('type')}{region}"
+    return f"{_full(row)}{region}"
