@@ -8,7 +8,7 @@ from cleanup_orchestrator import sdk
 
 #: By problem or code of an error: its text. See ``sdk.ApiError.said``. No page makes the calls that get the others.
 TEXTS = {
-    "deletion_not_found": _("No deletion has this ID. The panel Deletions lists them."),
+    "deletion_not_found": _("No deletion has this ID. The panel Project Deletions lists them."),
     "lien_not_found": _("No lien has this ID. The panel Liens lists them."),
     "waiver_not_found": _("No waiver has this ID. The panel Waivers lists them."),
     "orphan_scan_not_found": _("No orphan scan has this ID. The panel Orphans lists them."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import pathlib
 import shutil
 import tempfile
@@ -138,6 +139,26 @@ class Browser:
         self.driver.save_screenshot(str(file))
         self.driver.set_window_size(1400, 1000)
         return file
+
+    def inaccessible(self, css: str = ".pc-page") -> list[str]:
+        """Return what axe-core finds within an element of the page: each rule with the places that violate it.
+
+        The rest of the page is the frame of Horizon, which this package does not make.
+        """
+        axe = importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text()
+        self.driver.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; });")
+        self.driver.execute_script(axe)
+        found = self.driver.execute_async_script(
+            "const done = arguments[1];"
+            "axe.run({include: [[arguments[0]]]}, {resultTypes: ['violations']}).then(done, e => done(String(e)));",
+            css,
+        )
+        assert isinstance(found, dict), found
+        return [
+            f"{rule['id']}: {node['target']} {node['failureSummary']}"
+            for rule in found["violations"]
+            for node in rule["nodes"]
+        ]
 
     def console(self) -> list[str]:
         """Return the errors of the page's scripts."""

@@ -153,6 +153,10 @@ def test_a_dry_run_shows_what_goes_and_the_cascade_deletes_just_that(site: Site,
     browser.type(f"id_{identity}-typed", "another name")
     browser.submit("#pc-request")
     assert not [d for d in site.live() if not d.dry_run], "the name has to be that of the project"
+    assert "This is not the name of the project" in browser.text("#pc-summary")
+    focused = browser.driver.execute_script("return document.activeElement.id")
+    assert focused == f"id_{identity}-typed", "the first wrong field has the focus"
+    assert browser.inaccessible() == []
     browser.type(f"id_{identity}-typed", filled.project_name)
     browser.submit("#pc-request")
     (made,) = [d for d in site.api.deletions(project_id=filled.project_id) if not d.dry_run]
@@ -300,6 +304,50 @@ def test_a_second_admin_approves_and_a_project_is_restored_before_anything_is_de
     finally:
         site.orchestrator.configuration = usual
         site.orchestrator.start_orchestrator()
+
+
+def test_only_the_fields_of_the_chosen_mode_are_shown(site: Site, browser: Browser) -> None:
+    filled = site.fill("fields", "image")
+    open_request(browser, filled.project_id)
+    assert browser.get("input[name=mode]:checked").get_attribute("value") == "cascade"
+    services, below = browser.get("#id_services"), browser.get("#id_include_subtree")
+    assert below.is_displayed() and not services.is_displayed()
+    browser.click("input[name=mode][value=purge]")
+    assert services.is_displayed() and not below.is_displayed()
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_page_has_something_that_is_not_accessible(site: Site, browser: Browser, width: int) -> None:
+    filled = site.fill("accessible")
+    made = site.api.create_deletion(filled.project_id, mode="cascade", dry_run=True)
+    site.ended(made.id, "planned")
+    report = site.api.create_deletion(filled.project_id, mode="report")
+    site.ended(report.id, "leftovers")
+    scan = site.api.create_orphan_scan()
+    lien = site.api.create_lien(filled.project_id, "legal", "a reason")
+    paths = [
+        *(f"/identity/project_{panel}/" for panel in PANELS),
+        *(f"{DELETIONS}{made.id}/?tab={tab}" for tab in ("overview", "leftovers", "journal", "plan")),
+        *(f"{DELETIONS}{report.id}/{page}" for page in ("", "retry/", "force/", "cancel/")),
+        f"{DELETIONS}{secrets.token_hex(4)}-0000-0000-0000-000000000000/",
+        f"{DELETIONS}request/?project={filled.project_id}",
+        f"{DELETIONS}request/preview/?dry_run={made.id}",
+        *("/identity/project_liens/create/", f"/identity/project_liens/{lien.id}/remove/"),
+        *("/identity/project_waivers/create/", "/identity/project_brake/set/", "/identity/project_orphans/start/"),
+        *(f"/identity/project_orphans/{scan.id}/{page}" for page in ("", "orphans/", "cancel/")),
+    ]
+    browser.driver.set_window_size(width, 1000)
+    try:
+        found = {}
+        for path in paths:
+            browser.open(path)
+            if problems := browser.inaccessible():
+                found[path] = problems
+        assert found == {}
+    finally:
+        browser.driver.set_window_size(1400, 1000)
+        site.api.delete_lien(lien)
+        site.api.cancel_orphan_scan(scan.id)
 
 
 def test_a_member_sees_nothing(site: Site) -> None:

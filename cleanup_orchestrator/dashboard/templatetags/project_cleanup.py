@@ -95,7 +95,7 @@ def amount(record: Any) -> str:
     """Return the number of objects of a record, if it has one, and its size: "230 objects, size not known"."""
     found, bytes_ = record.get("objects"), record.get("size")
     if not isinstance(found, int):
-        return size(bytes_)
+        return str(size(bytes_))
     objects = str(ngettext("%d object", "%d objects", found) % found)
     return f"{objects}, {size(bytes_) if isinstance(bytes_, int) else _('size not known')}"
 

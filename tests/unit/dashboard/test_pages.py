@@ -218,6 +218,30 @@ def test_the_user_who_requested_a_deletion_does_not_approve_it(site, user_id, bu
 
 
 @pytest.mark.parametrize(
+    ("values", "shown"),
+    [({"restorable": False}, {"cancel"}), ({"restorable": True, "drained_at": None}, {"cancel"}),
+     ({"restorable": True, "drained_at": "2026-11-01T12:00:00Z"}, {"restore"})],
+)  # fmt: skip
+def test_one_of_cancel_and_restore_is_offered(site, values, shown):
+    site.allowed = {"cleanup:deletions:cancel", "cleanup:deletions:restore"}
+    assert detail.buttons_of(request(), deletion(**values)) == shown
+    site.allowed = {"cleanup:deletions:restore"}
+    assert detail.buttons_of(request(), deletion(**values)) == ({"restore"} if values["restorable"] else set())
+
+
+@pytest.mark.parametrize(
+    ("values", "offered"),
+    [({}, True), ({"attention": []}, False), ({"mode": "cascade"}, False), ({"status": "deleted"}, False)],
+)
+def test_a_report_leads_to_the_cascade_unless_a_later_deletion_replaced_it(site, values, offered):
+    known = {"mode": "report", "status": "leftovers", "attention": ["leftovers"]}
+    url = detail.cascade_url(request(), deletion(**known | values))
+    assert url.endswith(f"request/?project={PROJECT}&mode=cascade") is offered, url
+    site.allowed = set()
+    assert detail.cascade_url(request(), deletion(**known)) == ""
+
+
+@pytest.mark.parametrize(
     ("typed", "use", "valid", "types"),
     [("demo", "all", True, None), (" demo ", "none", True, []), ("Demo", "all", False, None),
      ("demo", "chosen", False, None)],
