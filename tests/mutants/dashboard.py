@@ -98,10 +98,10 @@ MUTATIONS = (
         PAGES,
     ),
     Mutation(
-        "A selection in another mode than empty is ignored",
+        "A selection in another mode than purge is ignored",
         f"{PANELS}deletions/request/forms.py",
-        '            if cleaned.get(name):\n                self.add_error(name, _("Only Empty',
-        '            if False:\n                self.add_error(name, _("Only Empty',
+        '            if cleaned.get(name):\n                self.add_error(name, _("Only Purge',
+        '            if False:\n                self.add_error(name, _("Only Purge',
         PAGES,
     ),
     Mutation(
@@ -306,5 +306,12 @@ MUTATIONS = (
         "    if not _has_window(deletion):\n",
         "    if False:\n",
         tests("dashboard/states"),
+    ),
+    Mutation(
+        "A time of a page has no zone",
+        f"{PANELS}templatetags/project_cleanup.py",
+        '"Y-m-d H:i:s T"',
+        '"Y-m-d H:i:s"',
+        tests("dashboard/filters"),
     ),
 )
