@@ -79,8 +79,8 @@ class Found:
 
     @property
     def summary(self) -> str:
-        """What would happen as one sentence of the API; empty: an older API has none."""
-        return str((self.plan or self.dry_run).get("summary") or "")
+        """What would be deleted, as one sentence of the API; empty: nothing is, or an older API has no such sentence."""
+        return str(self.plan.get("summary") or "") if self.plan else ""
 
     @property
     def first_types(self) -> list[dict[str, Any]]:
