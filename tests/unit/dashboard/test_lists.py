@@ -22,6 +22,8 @@ TAGS = "cleanup_orchestrator.dashboard.templatetags.project_cleanup"
 register = template.Library()
 register.simple_tag(lambda *_: "/url", name="url")
 register.simple_tag(lambda: "", name="brake_banner")
+register.simple_tag(lambda *_: "", name="place")
+register.simple_tag(lambda *_: "", name="place_of_project")
 
 LIEN = sdk.Lien.received({"id": "l", "project_id": "p", "origin": "billing", "state": "in_force", "user_id": "u"})
 WAIVER = sdk.Waiver.received({"id": "w", "service_type": "dns", "state": "in_force", "user_id": "u"})
@@ -31,13 +33,54 @@ SERVICE = {"service": sdk.Service.received({"service_type": "dns", "types": ["zo
 ACTIONS = {"may_end": True, "can_cancel": True}
 
 
-def rendered(kind, **values):
+def engine():
     found = {"builtins": [__name__], "libraries": {"i18n": "django.templatetags.i18n", "project_cleanup": TAGS}}
-    found["libraries"]["project_brake"] = __name__
+    found["libraries"] |= {"project_brake": __name__, "project_cleanup_places": __name__}
     base = ("django.template.loaders.locmem.Loader", {"base.html": "{% block main %}{% endblock %}"})
     files = ("django.template.loaders.filesystem.Loader", [str(TEMPLATES)])
-    engine = template.Engine(loaders=[base, files], **found)
-    return engine.get_template(kind.template_name).render(template.Context({"table_id": "t", **values}))
+    return template.Engine(loaders=[base, files], **found)
+
+
+def rendered(kind, **values):
+    return engine().get_template(kind.template_name).render(template.Context({"table_id": "t", **values}))
+
+
+def shown(name, **values):
+    return engine().get_template(f"project_cleanup/{name}").render(template.Context(values))
+
+
+def test_each_template_loads_the_tags_and_filters_that_it_uses():
+    names = [str(file.relative_to(TEMPLATES)) for file in sorted(TEMPLATES.rglob("*.html"))]
+    loaded = engine()
+    assert len([loaded.get_template(name) for name in names]) == len(names) > 50
+
+
+MARKUP = "<script>alert(1)</script>"
+
+
+def test_a_blocker_names_its_resources_and_a_remedy_stands_once():
+    rows = [{"id": f"id-{n}", "name": MARKUP} for n in range(2)]
+    known = {"service": "image", "type": "image", "region": "R", "message": "it is public", "remedy": "make it private"}
+    blockers = [
+        sdk.Blocker.received({**known, "resources": rows, "number": 12, "commands": ["openstack image set 'a b'"]}),
+        sdk.Blocker.received({**known, "region": "S"}),
+    ]
+    page = shown("deletions/_blockers.html", blockers=blockers, table_id="t", caption="What blocks it")
+    assert page.count("Make it private") == 1 and 'rowspan="2"' in page
+    assert "id-0" in page and "id-1" in page and "and 10 more" in page
+    assert MARKUP not in page and "&lt;script&gt;" in page
+    assert page.count("<code") == 1 and "openstack image set &#x27;a b&#x27;" in page
+
+
+@pytest.mark.parametrize(
+    ("finished_at", "said"), [(None, "not searched so far"), ("2026-11-01T12:00:00Z", "not searched in this attempt")]
+)
+def test_nothing_is_not_yet_listed_in_an_ended_deletion(finished_at, said):
+    deletion = sdk.Deletion.received({"id": "d", "finished_at": finished_at, "progress": {"found": 0}})
+    types = [{"service": "dns", "type": "zone"}]
+    page = shown("deletions/_overview.html", deletion=deletion, not_listed=types, counts=[({"outcome": ""}, "")])
+    assert said in page
+    assert ("Not listed yet" in page) is (finished_at is None)
 
 
 @pytest.mark.parametrize(

@@ -345,6 +345,31 @@ def test_only_a_plan_of_today_is_requested():
     assert not found(a_plan(), status="failed").requestable()
 
 
+def test_servers_volumes_images_and_addresses_come_first_and_the_rest_is_counted():
+    names = ("network.port", "network.floating_ip", "image.image", "compute.server", "dns.zone")
+    one = found()
+    one.types = [{"service": name.partition(".")[0], "type": name.partition(".")[2], "number": 2} for name in names]
+    assert [row["type"] for row in one.first_types] == ["server", "image", "floating_ip"]
+    assert [row["type"] for row in one.other_types] == ["port", "zone"] and one.other_number == 4
+
+
+def test_the_sentence_of_a_plan_is_not_that_of_a_report():
+    plan = sdk.Plan.received({"id": ID, "summary": "75 resources will be deleted"})
+    assert found(plan).summary == "75 resources will be deleted"
+    assert found(mode="report", summary="75 resources will be deleted").summary == ""
+
+
+def test_what_a_blocker_says_stands_nowhere_else():
+    place = {"region": "R", "service": "image", "type": "image"}
+    counts = [{**place, "found": 1, "outcome": "leftovers", "message": "it is public"},
+              {**place, "type": "task", "found": 1, "outcome": "unknown", "message": "HTTP 503"}]  # fmt: skip
+    conditions = [{"type": "blocked", "status": True}, {"type": "drained", "status": True}]
+    one = deletion(blockers=[place], counts=counts, conditions=conditions, attention=[], status_at=None)
+    context = tabs._overview(request(), Api(), one)
+    assert [said for _count, said in context["counts"]] == ["", "HTTP 503"]
+    assert [each.type for each in context["shown_conditions"]] == ["drained"]
+
+
 def test_a_dry_run_moves_while_one_below_does():
     made = found()
     made.below = [preview.Below(dry_run(finished_at=None))]
@@ -550,3 +575,9 @@ def test_keystone_cannot_be_waived():
 )
 def test_a_time_of_a_form_is_in_utc_unless_it_says_otherwise(given, utc):
     assert times.FutureTimeField(required=False).clean(given) == utc
+
+
+def test_a_time_of_the_api_fills_in_the_field_of_the_browser():
+    """The browser would show nothing for a time with a zone, and the selection of a purge would be lost."""
+    assert times.TimeField().widget.format_value("2026-11-01T18:00:00Z") == "2026-11-01T18:00:00"
+    assert times.TimeField(required=False).clean("2020-01-01T00:00") == "2020-01-01T00:00:00Z"

@@ -79,7 +79,7 @@ class Found:
 
     @property
     def summary(self) -> str:
-        """What would be deleted, as one sentence of the API; empty: nothing is, or an older API has no such sentence."""
+        """What would be deleted, as one sentence of the API; empty: nothing, or the API is older."""
         return str(self.plan.get("summary") or "") if self.plan else ""
 
     @property
