@@ -448,6 +448,7 @@ def test_orphans_are_found_and_adopted(site: Site, browser: Browser) -> None:
     filled = site.fill("dead", "image", "key-manager")
     site.admin.identity.delete_project(filled.project_id)
     browser.open("/identity/project_orphans/start/")
+    browser.type("id_min_age", "0")
     browser.submit("#pc-scan-start-submit")
     (scan, *_) = site.api.orphan_scans(limit=1)
     wait("the scan ended", lambda: site.api.get_orphan_scan(scan).finished_at, SECONDS, 1)

@@ -37,7 +37,7 @@ _ACTIONS = {"delete": _("To delete"), "keep": _("To keep"), "protect": _("Protec
 _PLACED = frozenset(
     {
         *("id", "project_id", "project_name", "domain_id", "mode", "dry_run", "include_subtree", "parent_deletion_id"),
-        *("origin", "status", "reason", "message", "attention", "attention_message", "attempt"),
+        *("origin", "status", "reason", "message", "summary", "attention", "attention_message", "attempt"),
         *("cancellable", "retryable", "restorable", "forcible", "plan_id", "plan_hash", "point_of_no_return_at"),
         *("user_id", "user_name", "request_id", "created_at", "updated_at", "status_at", "progress_at"),
         *("finished_at", "drained_at", "project_gone_at", "settle_until"),

@@ -9,6 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from cleanup_orchestrator.dashboard import fields
 from cleanup_orchestrator.sdk.orphans import ScannedType
 from cleanup_orchestrator.sdk.text import KEYSTONE_ID
 
@@ -17,7 +18,20 @@ class NoFields(forms.Form):
     """A form that is only a button."""
 
 
-class Filter(forms.Form):
+class ScanForm(fields.Form):
+    """How a scan searches."""
+
+    min_age = forms.IntegerField(
+        label=_("Minimum age of a resource, in seconds"),
+        required=False,
+        min_value=0,
+        help_text=_(
+            "Younger resources are skipped. An empty field: the setting of the operator, which is also the lowest age."
+        ),
+    )
+
+
+class Filter(fields.Form):
     """Which orphans are listed.
 
     :param types: the types that the scan lists
@@ -46,7 +60,7 @@ def _choices(types: set[tuple[str, str]]) -> list[tuple[str, Any]]:
     return choices
 
 
-class TypedId(forms.Form):
+class TypedId(fields.Form):
     """A form that is valid only if the user has typed the ID of the project.
 
     :param project_id: the ID of the project
@@ -55,7 +69,7 @@ class TypedId(forms.Form):
     project_id = forms.CharField(
         label=_("ID of the project"),
         help_text=_("Type the ID of the project to confirm."),
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false", "class": "form-control"}),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
     def __init__(self, *args: Any, project_id: str, **kwargs: Any) -> None:

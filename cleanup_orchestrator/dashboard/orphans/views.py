@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions import listing
-from cleanup_orchestrator.dashboard.orphans.forms import Filter, NoFields
+from cleanup_orchestrator.dashboard.orphans.forms import Filter, NoFields, ScanForm
 
 INDEX = "horizon:identity:project_orphans:index"
 DETAIL = "horizon:identity:project_orphans:detail"
@@ -52,7 +52,7 @@ class Start(pages.FormPage):
 
     page_title = _("Start an Orphan Scan")
     template_name = "project_cleanup/orphans/start.html"
-    form_class = NoFields
+    form_class = ScanForm
     form_id = "pc-scan-start"
     submit_label = _("Start the scan")
 
@@ -60,7 +60,7 @@ class Start(pages.FormPage):
 
     def act(self, form: forms.Form) -> str:
         """Start the scan."""
-        self.started = calls.proxy(self.request).create_orphan_scan().id
+        self.started = calls.proxy(self.request).create_orphan_scan(min_age=form.cleaned_data["min_age"]).id
         return str(_now("The scan has started. This page shows its progress."))
 
     def back(self) -> str:

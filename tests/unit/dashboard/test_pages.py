@@ -534,6 +534,14 @@ def test_orphans_are_adopted_when_the_scan_has_ended(site, ended):
 
 
 # --------------------------------------------------------------------------------------------------------- the services
+@pytest.mark.parametrize(("typed", "sent"), [("", None), ("0", 0), ("7200", 7200), ("-1", "refused"), ("x", "refused")])
+def test_a_scan_has_the_minimum_age_that_was_typed(site, typed, sent):
+    site.api = Api(create_orphan_scan=sdk.OrphanScan.received({"id": ID}))
+    answer = posted(view(orphans.Start, "post", {"min_age": typed}))
+    assert site.api.made == ([] if sent == "refused" else [("create_orphan_scan", (), {"min_age": sent})])
+    assert sent != "refused" or errors(answer)
+
+
 def service(type_, answered_by):
     return types.SimpleNamespace(service_type=type_, region="R", answered_by=answered_by, types=[], waiver_id="")
 
