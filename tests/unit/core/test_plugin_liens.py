@@ -179,7 +179,7 @@ def test_a_plugin_lien_of_the_inventory_comes_before_the_first_delete():
     run_for(w)
     assert w.deletion.status is Status.INVENTORY, "and so it can be restored"
     assert not [purpose for _, purpose in w.writes if purpose is RoundPurpose.DELETE]
-    assert condition(w, "on_hold").reason == "lien" and w.deletion.attention == "lien"
+    assert condition(w, "on_hold").reason == "lien" and w.deletion.attention == ("lien", "blocked")
     assert condition(w, "stalled") is None, "it waits, and nothing is wrong"
     assert w.dispatched.count(IMAGE) > 10, "it is looked at now and then: the lien may end by itself"
     assert w.dispatched.count(PORT) == 1, "and the others are not"
