@@ -71,7 +71,7 @@ def of_cascade(
     plan = _plan(client, project_id, plan_id, Mode.CASCADE)
     if plan_id:
         return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
-    found = _latest(client, project_id, plan)
+    found = _latest(client, project_id, plan, cascade=True)
     alone = ["  That is this project alone, without those below it."] if subtree and found else []
     return lines + _found(found, None, dry_run) + alone
 
@@ -107,7 +107,7 @@ def of_purge(
     if plan_id or selected:
         # A report does not say which of the resources a selection has.
         return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
-    return lines + _found(_latest(client, project_id, plan), None, dry_run)
+    return lines + _found(_latest(client, project_id, plan, cascade=False), None, dry_run)
 
 
 def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
@@ -133,7 +133,7 @@ def _found(found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:
     number, services = found.numbers.total(), overview.services(found.numbers)
     counted = f"{number} resource{'' if number == 1 else 's'} in {services} service{'' if services == 1 else 's'}"
     what = found.summary or (counted if number else "nothing")
-    lines = [f"  As of {overview.ago(found.at, _now())}, the {found.kind} of {one_line(found.at)} found: {what}"]
+    lines = [f"  As of {overview.ago(found.at, _now())} ({found.kind} of {one_line(found.at)}): {what}"]
     lines += [f"    {line}" for line in overview.lines(found.numbers)]
     if not found.complete:
         lines.append("  It could not list everything, so there can be more.")
@@ -163,7 +163,7 @@ def _of_plan(plan: Mapping[str, Any]) -> Found:
     return Found("dry run", plan.get("created_at"), numbers, bool(plan.get("complete", True)), summary)
 
 
-def _latest(client: Proxy, project_id: str, plan: Mapping[str, Any] | None) -> Found | None:
+def _latest(client: Proxy, project_id: str, plan: Mapping[str, Any] | None, cascade: bool) -> Found | None:
     """Return what the given plan of a project has, or what its latest report found, if the report is newer."""
     known = _of_plan(plan) if plan else None
     try:
@@ -176,7 +176,9 @@ def _latest(client: Proxy, project_id: str, plan: Mapping[str, Any] | None) -> F
         return known  # the request itself reports the error
     counts = deletion.get("counts") or ()
     complete = all(row.get("outcome") != Outcome.UNKNOWN for row in counts)
-    return Found("report", deletion.get("finished_at"), overview.numbers(counts, "remaining"), complete)
+    # The sentence of the server is about a cascade.
+    summary = one_line(deletion.get("summary") or "") if cascade else ""
+    return Found("report", deletion.get("finished_at"), overview.numbers(counts, "remaining"), complete, summary)
 
 
 def of_force(client: Proxy, project: str, project_id: str, although_used: Iterable[str] = ()) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import prettytable
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, overview, tables
@@ -94,6 +94,9 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
     """Return what the user can do next, each with its command."""
     status, mode = deletion.get("status"), deletion.get("mode")
     project = one_line(deletion.get("project_id") or "")
+    adopt = f"openstack project orphan adopt --wait {project}"
+    if deletion.get("origin") == Origin.ADOPTED and status == Status.PLANNED and good:
+        return [f"Delete what can be listed then with: {adopt}"]
     if status == Status.PLANNED and good and not is_incomplete(deletion):
         bound = f"--wait --plan {one_line(deletion['id'])} {project}"
         by_mode = {
@@ -102,7 +105,11 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
         }
         return [text for known, text in by_mode.items() if known == mode]
     told = []
-    if status == Status.LEFTOVERS and mode == Mode.REPORT and not deletion.get("dry_run"):
+    if status == Status.LEFTOVERS and deletion.get("origin") == Origin.NOTICED:
+        # Keystone does not know the project, so that no cascade can be requested.
+        told.append(f"Delete them, if an orphan scan finds them, with: {adopt}")
+    elif status == Status.LEFTOVERS and mode == Mode.REPORT and not deletion.get("dry_run"):
+        told += [f"With --cascade: {one_line(deletion['summary'])}"] if deletion.get("summary") else []
         told.append(f"Delete them and the project with: openstack project delete --async --cascade --wait {project}")
     if not good and deletion.get("retryable"):
         retry = common.RETRY.format(id=one_line(deletion["id"]))

@@ -93,7 +93,7 @@ TYPES = [
     for row in COUNTS
     if row["outcome"] != "unknown"
 ]
-SUMMARY = "33 resources in 8 services will be deleted; nothing blocks it"
+SUMMARY = "33 resources in 8 services will be deleted, and the project is removed after that; nothing blocks it"
 PLAN_FALSE = {
     "type": "plan_complete",
     "status": False,
@@ -112,7 +112,13 @@ def fill(cloud):
     )
     report = cloud.add_deletion(
         demo,
-        {"status": "leftovers", "counts": COUNTS, "progress": PROGRESS, "message": "the project owns 33 resources"},
+        {
+            "status": "leftovers",
+            "counts": COUNTS,
+            "progress": PROGRESS,
+            "message": "the project owns 33 resources",
+            "summary": SUMMARY,
+        },
     )
     cloud.leftovers[report] = RESOURCES
     cloud.events[report] = [
@@ -238,7 +244,8 @@ MOVING = [
 STATES = {
     "delete-report-ends": [
         {"status": "inventory", "progress": {"purpose": "inventory", "found": 20, "steps": 54, "steps_done": 27}},
-        {"status": "leftovers", "counts": COUNTS, "progress": PROGRESS, "message": "the project owns 33 resources"},
+        {"status": "leftovers", "counts": COUNTS, "progress": PROGRESS, "message": "the project owns 33 resources",
+         "summary": SUMMARY},
     ],
     "delete-dry-run-ends": [
         {"status": "planned", "counts": COUNTS[:-2], "progress": {**PROGRESS, "unknown": 0}, "summary": SUMMARY},

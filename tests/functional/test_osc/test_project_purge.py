@@ -171,7 +171,7 @@ class TestQuestion:
         plan_of(stub_cloud, demo, types=["compute.server"], created_before="2026-10-22T09:59:00Z")
         terminal("n\n")
         said = openstack(*PURGE, "--type", "compute.server", "--older-than", "30d", "demo").err
-        assert "the dry run of 2026-11-21T10:00:00Z found: 8 resources in 1 service\n    8 servers\n" in said
+        assert "(dry run of 2026-11-21T10:00:00Z): 8 resources in 1 service\n    8 servers\n" in said
 
     @pytest.mark.parametrize("options", [[], ["--type", "compute.server"], ["--tag", "b", "--older-than", "1d"]])
     def test_the_dry_run_of_another_selection_says_nothing(self, openstack, stub_cloud, demo, terminal, options):

@@ -17,8 +17,9 @@ def told(good=False, before=0, **fields):
 
 
 def test_after_a_report_the_next_step_is_a_cascade():
-    lines = told(status="leftovers", mode="report", counts=[PORTS])
-    assert lines[-2:] == [
+    lines = told(status="leftovers", mode="report", counts=[PORTS], summary="3 resources will be deleted")
+    assert lines[-3:] == [
+        "With --cascade: 3 resources will be deleted",
         f"Delete them and the project with: {CASCADE}",
         f"Or delete them yourself, then retry with: {RETRY}",
     ]
@@ -53,6 +54,19 @@ def test_the_next_step_of_a_dry_run_has_its_mode():
     record = {"good": True, "status": "planned", "dry_run": True, "counts": [PORTS]}
     assert told(mode="purge", **record)[-1].endswith(f": openstack project purge --wait --plan {ID} {PROJECT}")
     assert not any("--plan" in line for line in told(mode="report", **record))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"status": "leftovers", "mode": "report", "origin": "noticed"},
+        {"good": True, "status": "planned", "dry_run": True, "mode": "cascade", "origin": "adopted"},
+    ],
+)
+def test_a_project_that_keystone_does_not_know_is_adopted(record):
+    lines = told(counts=[PORTS], **record)
+    assert any(line.endswith(f" with: openstack project orphan adopt --wait {PROJECT}") for line in lines)
+    assert not any("project delete" in line for line in lines)
 
 
 def test_an_incomplete_dry_run_offers_no_delete():
