@@ -145,12 +145,12 @@ def test_a_dry_run_shows_what_goes_and_the_cascade_deletes_just_that(site: Site,
     before = left(site.cloud, filled.project_id)
     identity = dry_run(browser, filled.project_id, "cascade")
     assert "image.image" in browser.text(f"#pc-types-{identity}") and browser.has(f"#pc-summary-{identity}")
+    browser.shot("preview")
     browser.click(f"#pc-other-types-{identity} > summary")
     goes = browser.text(f"#pc-goes-{identity}")
     assert "network" in goes and "image" in goes and "object" in goes
     assert browser.has(f"#pc-bound-{identity}"), "the plan saw everything, and so the cascade is bound to it"
     assert left(site.cloud, filled.project_id) == before, "a dry run changes nothing"
-    browser.shot("preview")
 
     browser.type(f"id_{identity}-typed", "another name")
     browser.submit("#pc-request")

@@ -91,11 +91,14 @@ def size(value: int | None) -> str:
 
 
 @register.filter
-def amount(record: Any) -> str:
-    """Return the number of objects of a record, if it has one, and its size: "230 objects, size not known"."""
+def amount(record: Any, unknown: str = "") -> str:
+    """Return the number of objects of a record, if it has one, and its size: "230 objects, size not known".
+
+    :param unknown: what stands for an unknown size without objects, where most records can have no size
+    """
     found, bytes_ = record.get("objects"), record.get("size")
     if not isinstance(found, int):
-        return str(size(bytes_))
+        return unknown if unknown and not isinstance(bytes_, int) else str(size(bytes_))
     objects = str(ngettext("%d object", "%d objects", found) % found)
     return f"{objects}, {size(bytes_) if isinstance(bytes_, int) else _('size not known')}"
 

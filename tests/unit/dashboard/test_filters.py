@@ -31,6 +31,12 @@ def test_a_container_has_the_number_of_its_objects(record, text):
     assert filters.amount(record) == text
 
 
+def test_a_table_of_many_types_has_a_dash_only_where_there_are_no_objects():
+    assert filters.amount({"size": None}, "–") == "–"
+    assert filters.amount({"size": 0}, "–") == "0 B"
+    assert filters.amount({"objects": 3, "size": None}, "–") == "3 objects, size not known"
+
+
 def test_all_times_have_the_same_form_and_a_zone():
     with timezone.override("UTC"):
         assert ">2026-11-01 18:00:00 UTC</time>" in filters.at("2026-11-01T18:00:00Z")
