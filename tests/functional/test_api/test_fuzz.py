@@ -41,6 +41,7 @@ MORE_THAN_A_SCHEMA = {
     "types",
     "service_type",
     "project_is_domain",
+    "min_age",
 }
 #: The end of such a refusal in any other field: the pattern of a time allows a day that its month does not have.
 NO_SUCH_DAY = "is a time that does not exist"
