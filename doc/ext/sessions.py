@@ -47,9 +47,22 @@ def lines(cast: str) -> Iterator[Line]:
 
 def shortened(found: Iterator[Line], rows: int) -> Iterator[Line]:
     """Yield the lines, with only the first rows of each table, and the first and last line of each status."""
-    for _, group in itertools.groupby(_first_rows(found, rows), key=_progress):
+    for status, group in itertools.groupby(_unbroken(_first_rows(found, rows)), key=lambda lines: _progress(lines[0])):
         same = list(group)
-        yield from same if _progress(same[0]) is None else dict.fromkeys((same[0], same[-1]))
+        for each in same if status is None else (same[:1] + same[1:][-1:]):
+            yield from each
+
+
+def _unbroken(found: Iterator[Line]) -> Iterator[list[Line]]:
+    """Yield each line with those that continue it: the commands break a line after a comma or a semicolon."""
+    lines: list[Line] = []
+    for seconds, text in found:
+        if lines and not (lines[-1][1].endswith((",", ";")) and text.startswith("  ")):
+            yield lines
+            lines = []
+        lines.append((seconds, text))
+    if lines:
+        yield lines
 
 
 def _progress(line: Line) -> str | None:

@@ -49,6 +49,12 @@ def test_of_the_progress_of_a_status_the_first_and_the_last_line_stay():
     assert list(found) == [(0, "demo: deleting; 0s"), (8, "demo: deleting; 8s")]
 
 
+def test_a_broken_line_of_the_progress_stays_or_goes_as_a_whole():
+    lines = [(n, text) for n in range(3) for text in (f"demo: verifying; kept {n},", "    1s")]
+    found = [text for _, text in sessions.shortened(iter(lines), 5)]
+    assert found == ["demo: verifying; kept 0,", "    1s", "demo: verifying; kept 2,", "    1s"]
+
+
 def test_a_line_that_is_too_long_is_broken_and_loses_nothing():
     found = list(sessions.folded(iter([(1.0, "a" * 100)]), 46))
     assert [(seconds, len(text)) for seconds, text in found] == [(1.0, 46), (None, 46), (None, 8)]
