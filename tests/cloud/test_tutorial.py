@@ -168,7 +168,7 @@ def test_the_cascade_deletes_the_project(reader):
     assert "deleted" in reader.outputs["openstack project delete --async --cascade --wait trial"]
     shown = reader.outputs["openstack project deletion show ID"]
     assert re.search(r"\| status +\| deleted ", shown)
-    assert "deletion.deleted" in reader.outputs["openstack project deletion events ID"]
+    assert "from verifying to deleted" in reader.outputs["openstack project deletion events ID"]
 
 
 def test_nothing_is_left(reader):
