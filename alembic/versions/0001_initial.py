@@ -163,6 +163,7 @@ def upgrade() -> None:
         sa.Column("remedy", sa.Text, nullable=False),
         sa.Column("announced", sa.Boolean, nullable=False),
         sa.Column("size", _BIGINT, nullable=True),
+        sa.Column("objects", _BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_leftovers"),
         sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name="fk_leftovers_deletion_id"),
         sa.ForeignKeyConstraint(["step_id"], ["steps.id"], name="fk_leftovers_step_id", ondelete="CASCADE"),

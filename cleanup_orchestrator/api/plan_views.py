@@ -30,6 +30,10 @@ class Counted(Protocol):
     def size(self) -> int | None:
         """Return the sum of the sizes of the resources; ``None``: that of one or more is not known."""
 
+    @property
+    def objects(self) -> int | None:
+        """Return the sum of the objects in containers; ``None``: that of one or more is not known."""
+
 
 #: By region, service and type: the resources that an inventory found, by reason.
 Counts = Mapping[tuple[str, str, str], Mapping[Reason, Counted]]
@@ -78,9 +82,10 @@ def planned_types(d: DeletionView, steps: Sequence[StepView], counts: Counts) ->
         counted = counts.get((s.region, s.service, s.type), {})
         for reason, each in counted.items():
             numbers[_ACTIONS.get(reason, "protect")] += each.number
-        size = counted[Reason.PRESENT].size if Reason.PRESENT in counted else None
+        goes = counted.get(Reason.PRESENT)
+        sums = {"size": goes and goes.size, "objects": goes and goes.objects}
         known = f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived
-        types.append(render(shapes.PlannedType, s, **numbers, size=size, known=known, waived=bool(s.waived)))
+        types.append(render(shapes.PlannedType, s, **numbers, **sums, known=known, waived=bool(s.waived)))
     return types
 
 

@@ -186,6 +186,7 @@ class Leftover:
     #: Whether the journal has the intent to delete it: it does not get another line with each try.
     announced: bool = False
     size: int | None = None  #: in bytes, as its service lists it; ``None``: it does not say
+    objects: int | None = None  #: of a container: how many objects it has; ``None``: it is none, or it is not known
 
     def __post_init__(self) -> None:
         """Remove secrets from the message: it repeats text from a service or a user."""

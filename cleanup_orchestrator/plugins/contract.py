@@ -263,6 +263,7 @@ class ResourceType:
     #: The attribute of the row as listed that has its size, and the bytes of one unit of it. It is for people alone:
     #: nothing is decided by it.
     size: tuple[str, int] | None = None
+    objects: str = ""  #: of a container: the attribute of the row as listed that has the number of its objects
     properties: str = ""  #: the row's attribute with the keys and values that its owner set, or :data:`ROW`
     token: Token = Token.ADMIN  #: the token that the calls are made with
     fallback: Fallback = dataclasses.field(default_factory=lambda: Fallback())  #: where ``token`` cannot be used
@@ -347,6 +348,13 @@ class ResourceType:
         try:
             path, unit = self.size
             return in_bytes(pick(row, path), int(unit))
+        except Exception:
+            return None
+
+    def objects_of(self, row: Row) -> int | None:
+        """Return the number of objects in a listed container; ``None`` if its row shows none. It never raises."""
+        try:
+            return in_bytes(pick(row, self.objects), 1) if self.objects else None
         except Exception:
             return None
 

@@ -25,6 +25,8 @@ class Leftover(TypeInRegion):
     name: str = resource.Body("name", type=str)
     #: Size in bytes, as its service lists it. ``null``: the service does not say.
     size: int | None = resource.Body("size", type=int)
+    #: Number of objects in it, of a container. ``null``: it is none, or the number is not known.
+    objects: int | None = resource.Body("objects", type=int)
     #: Code of why the resource is left.
     reason: str = resource.Body("reason", type=str)
     #: The same as text, often the answer of the service.
@@ -84,6 +86,8 @@ class PlannedType(TypeInRegion):
     protect: int = resource.Body("protect", type=int)
     #: Sum of the sizes of the resources to delete, in bytes. ``null``: one or more are not known.
     size: int | None = resource.Body("size", type=int)
+    #: Sum of the objects in these, of containers. ``null``: one or more are not known.
+    objects: int | None = resource.Body("objects", type=int)
     #: Whether the type was listed.
     known: bool = resource.Body("known", type=bool)
     #: Whether a waiver excludes the type. Then ``known`` is false.
@@ -169,6 +173,8 @@ class PlannedResource(Planned, TypeInRegion):
     name: str = resource.Body("name", type=str)
     #: Size in bytes, as its service lists it. ``null``: the service does not say.
     size: int | None = resource.Body("size", type=int)
+    #: Number of objects in it, of a container. ``null``: it is none, or the number is not known.
+    objects: int | None = resource.Body("objects", type=int)
     #: Code of the reason.
     reason: str = resource.Body("reason", type=str)
     #: The same as text.

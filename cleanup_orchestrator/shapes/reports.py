@@ -22,6 +22,9 @@ class Leftover(
     id: str = field("ID of the resource in its service. In Swift: the name of the container.")
     name: str = field("Name of the resource in its service.")
     size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
+    objects: int | None = field(
+        "Number of objects in it, of a container. ``null``: it is none, or the number is not known."
+    )
     reason: str = word(Reason, "Code of why the resource is left.")
     message: str = field("The same as text, often the answer of the service.")
     remedy: str = field(
@@ -76,6 +79,7 @@ class PlannedType(TypeInRegion):
     size: int | None = field(
         "Sum of the sizes of the resources to delete, in bytes. ``null``: one or more are not known."
     )
+    objects: int | None = field("Sum of the objects in these, of containers. ``null``: one or more are not known.")
     known: bool = field("Whether the type was listed.")
     waived: bool = field("Whether a waiver excludes the type. Then ``known`` is false.")
     reason: str = field("Code of the result, as in the counts of a deletion.")
@@ -146,6 +150,9 @@ class PlannedResource(
     id: str = field("ID of the resource in its service.")
     name: str = field("Name of the resource in its service.")
     size: int | None = field("Size in bytes, as its service lists it. ``null``: the service does not say.")
+    objects: int | None = field(
+        "Number of objects in it, of a container. ``null``: it is none, or the number is not known."
+    )
     reason: str = word(Reason, "Code of the reason.")
     message: str = field("The same as text.")
     blocked_by: list[BlockingResource] = field("The resources that will block the delete, at most 50.")

@@ -254,4 +254,5 @@ def _own(leftover: Leftover) -> dict[str, Any]:
         "remedy": storable.text(leftover.remedy),
         "announced": leftover.announced,
         "size": leftover.size,
+        "objects": leftover.objects,
     }

@@ -29,6 +29,7 @@ class Counted:
 
     number: int
     size: int | None  #: the sum of the sizes, in bytes; ``None``: that of one or more is not known
+    objects: int | None  #: the sum of the objects in containers; ``None``: that of one or more is not known
 
 
 class Plans(Repository):
@@ -57,12 +58,14 @@ class Plans(Repository):
         """Return how many resources a plan has of each type in each region, and their size, by reason."""
         table = t.leftovers.c
         place = (table.region, table.service, table.type)
-        query = sa.select(*place, table.reason, sa.func.count(), sa.func.sum(table.size), sa.func.count(table.size))
+        sums = [each for column in (table.size, table.objects) for each in (sa.func.sum(column), sa.func.count(column))]
+        query = sa.select(*place, table.reason, sa.func.count(), *sums)
         query = query.where(table.deletion_id == plan_id).group_by(*place, table.reason)
         counts: dict[Place, dict[Reason, Counted]] = {}
         with self._database.read() as c:
-            for region, service, type_, reason, number, size, known in c.execute(query):
-                counted = Counted(number, int(size) if known == number else None)
+            for region, service, type_, reason, number, size, sized, objects, held in c.execute(query):
+                size, objects = size if sized == number else None, objects if held == number else None
+                counted = Counted(number, *(None if each is None else int(each) for each in (size, objects)))
                 counts.setdefault((region, service, type_), {})[Reason(reason)] = counted
         return counts
 

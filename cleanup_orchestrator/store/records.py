@@ -174,6 +174,7 @@ def leftover(row: Row[Any]) -> Leftover:
         row.remedy,
         row.announced,
         row.size,
+        row.objects,
     )
 
 

@@ -172,6 +172,7 @@ leftovers = sa.Table(
     sa.Column("remedy", sa.Text, nullable=False),
     sa.Column("announced", sa.Boolean, nullable=False),
     sa.Column("size", _BIGINT, nullable=True),
+    sa.Column("objects", _BIGINT, nullable=True),
     sa.Index(None, "deletion_id", "id"),
     sa.Index(None, "deletion_id", "region", "service", "type", "reason"),
     sa.Index(None, "step_id"),

@@ -426,6 +426,7 @@ CONTAINER = ResourceType(
     token=Token.PROJECT,
     fallback=Fallback(Token.ADMIN, unreadable=cannot_read_token),
     size=("bytes", 1),
+    objects="count",
     after=("block-storage.backup", "database.backup", "image.image"),
     needed_by=(
         ("block-storage.backup", _of_backups),

@@ -70,6 +70,7 @@ class Item:
     resource: Resource  #: as listed last; without its row if no delete of it is to be tried
     size: int | None  #: in bytes; see ``Leftover.size``
     announced: bool = False  #: whether the journal has the intent to delete it
+    objects: int | None = None  #: see ``Leftover.objects``
     state: State = State.NEW
     verdict: Verdict = QUEUED  #: why it is still there
     moving: bool = False  #: whether its service deletes it since this sweep asked for that, or it waits for such a one
@@ -118,6 +119,7 @@ class Item:
             remedy=remedy or said.remedy,
             announced=self.announced,
             size=self.size,
+            objects=self.objects,
         )
 
 

@@ -121,10 +121,10 @@ class Listing:
         yield from self._settled(pending)
 
     def _item(self, resource: Resource) -> Item:
-        size = self.context.type.size_of(resource.data)
+        type_, row = self.context.type, resource.data
         if (item := self.known.get(resource.id)) is None:
-            return Item(resource, size, resource.id in self.announced)
-        item.resource, item.size = resource, size
+            item = Item(resource, None, resource.id in self.announced)
+        item.resource, item.size, item.objects = resource, type_.size_of(row), type_.objects_of(row)
         return item
 
     def _settled(self, items: Sequence[Item]) -> Iterator[Item]:
@@ -177,7 +177,9 @@ def inventory(
             else:
                 said = "; ".join(filter(None, (describe(type_, project, resource), remark)))
                 remedy = type_.remedy_for(reason, project, resource)
-                present.append(Leftover(item.id, item.name, reason, said, size=item.size, remedy=remedy))
+                present.append(
+                    Leftover(item.id, item.name, reason, said, size=item.size, objects=item.objects, remedy=remedy)
+                )
     except Exception as error:  # every failed listing is "unknown", whatever the error
         return unknown(error)
     ids_digest = digest(leftover.id for leftover in present)

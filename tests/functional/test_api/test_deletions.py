@@ -307,7 +307,7 @@ def test_counts_leftovers_and_blockers(any_site):
     [row] = site.get(path).json["leftovers"]
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
-        "size": 2048, "reason": "in_use", "message": "still used",
+        "size": 2048, "objects": None, "reason": "in_use", "message": "still used",
         "remedy": "its owner, or an admin, deletes what blocks it, unless that is being deleted: 'openstack project "
         f"deletion leftovers --long --type network.port {record.id}' names it; the delete is tried again automatically",
         "commands": [f"openstack project deletion leftovers --long --type network.port {record.id}"],
