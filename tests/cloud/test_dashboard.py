@@ -349,7 +349,7 @@ def test_no_page_has_something_that_is_not_accessible(site: Site, browser: Brows
     finally:
         browser.driver.set_window_size(1400, 1000)
         site.api.delete_lien(lien)
-        site.api.cancel_orphan_scan(scan.id)
+        wait("the scan ended", lambda: site.api.get_orphan_scan(scan).finished_at, SECONDS, 1)
 
 
 def test_a_member_sees_nothing(site: Site) -> None:
