@@ -63,10 +63,12 @@ class Plans(Repository):
         query = query.where(table.deletion_id == plan_id).group_by(*place, table.reason)
         counts: dict[Place, dict[Reason, Counted]] = {}
         with self._database.read() as c:
-            for region, service, type_, reason, number, size, sized, objects, held in c.execute(query):
-                size, objects = size if sized == number else None, objects if held == number else None
-                counted = Counted(number, *(None if each is None else int(each) for each in (size, objects)))
-                counts.setdefault((region, service, type_), {})[Reason(reason)] = counted
+            for region, service, type_, reason, number, *summed in c.execute(query):
+                size, objects = (
+                    int(total) if known == number else None
+                    for total, known in zip(summed[::2], summed[1::2], strict=True)
+                )
+                counts.setdefault((region, service, type_), {})[Reason(reason)] = Counted(number, size, objects)
         return counts
 
 

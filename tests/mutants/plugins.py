@@ -706,8 +706,8 @@ MUTATIONS = (
     Mutation(
         "A size that cannot be read makes the list of its type unknown",
         f"{PLUGINS}contract.py",
-        "        except Exception:\n            return None",
-        "        except KeyError:\n            return None",
+        "int(unit))\n        except Exception:\n            return None",
+        "int(unit))\n        except KeyError:\n            return None",
         tests("plugins/contract worker/deleting plugins/values"),
     ),
 )

@@ -77,8 +77,8 @@ MUTATIONS = (
     Mutation(
         "A sum of sizes leaves out those that are not known",
         PLANS,
-        "int(size) if known == number else None",
-        "None if size is None else int(size)",
+        "int(total) if known == number else None",
+        "None if total is None else int(total)",
         tests("functional/test_api/test_plans"),
     ),
     Mutation(
