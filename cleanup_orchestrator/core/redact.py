@@ -74,9 +74,14 @@ _PLACE = re.compile(
 )
 _LOGIN = re.compile(r"([^:@,'\"]*+:).+", re.S)
 _FURTHER_LOGIN = re.compile(r"([^,]*+,[^:@,'\"]*+:).+", re.S)
+#: Letters and symbols that look like spaces, with which a name could look like several words, or begin further right.
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 #: Characters that control a terminal or begin a new line in a log: control characters, line ends, and those that change
-#: the direction of writing.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+#: the direction of writing. Also those that are not visible, except for joiners, which some languages need.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff"
+    rf"{BLANK}]"
+)
 
 
 def redact(text: str, most: int = LONGEST) -> str:

@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, selection
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.osc.screen import unbroken
 from cleanup_orchestrator.sdk import one_line
 from cleanup_orchestrator.sdk.text import size_text
 from cleanup_orchestrator.shapes.base import Shape, TypedField, field_at
@@ -76,7 +77,7 @@ class Blockers(Rows):
         """The lines for after the table."""
         commands = dict.fromkeys(one_line(each) for row in self._value or () for each in row.get("commands") or ())
         return (
-            ["Commands that clear blockers, if that is what you want:", *(f"  {each}" for each in commands)]
+            ["Commands that clear blockers, if that is what you want:", *(f"  {unbroken(each)}" for each in commands)]
             if (commands)
             else []
         )

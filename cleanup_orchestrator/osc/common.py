@@ -17,8 +17,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from cleanup_orchestrator.core.redact import printable
-from cleanup_orchestrator.osc import tables, usage, words
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc import screen, tables, usage, words
 from cleanup_orchestrator.sdk import ApiError, LoginLost, Proxy, one_line
 
 #: What a command returns: column names, and rows or values.
@@ -169,7 +168,7 @@ class ShowOne(Cleanup, command.ShowOne):
         if parsed_args.formatter == "shell":
             row = tuple(_for_a_shell(value) for value in row)
         code: int = super().produce_output(parsed_args, column_names, row)
-        Screen(sys.stderr).say(after)
+        screen.Screen(sys.stderr).say(after)
         return code
 
 
@@ -343,7 +342,7 @@ def blocker_lines(blockers: Iterable[Mapping[str, Any]]) -> list[str]:
         if remedy:
             lines.append(f"    remedy: {remedy}")
         commands = dict.fromkeys(one_line(each) for blocker in group for each in blocker.get("commands") or ())
-        lines += [f"        {each}" for each in commands]
+        lines += [f"        {screen.unbroken(each)}" for each in commands]
     return lines
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import email.utils
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +17,10 @@ from typing import Any
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Status
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, lookup, overview, selection
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc.screen import Screen, command, plain, unbroken
 from cleanup_orchestrator.sdk import Proxy, one_line
 
 #: Names that a question has at most.
@@ -26,15 +28,33 @@ NAMED = 20
 
 
 def needed(yes: bool) -> bool:
-    """Return whether to ask: at a terminal, and without ``--yes``."""
-    return not yes and sys.stdin.isatty()
+    """Return whether to ask: at a terminal, and without ``--yes``.
+
+    :raises osc_lib.exceptions.CommandError: the user could not see the question
+    """
+    if yes or not sys.stdin.isatty():
+        return False
+    if not _is_seen():
+        raise exceptions.CommandError(
+            "the question of this command could not be seen, because the error output is no terminal: add --yes, or do "
+            "not redirect it; nothing was changed"
+        )
+    return True
+
+
+def _is_seen() -> bool:
+    """Whether the error output, which has the question, is a terminal."""
+    return sys.stderr.isatty()
 
 
 def agreed(question: str) -> bool:
     """Ask a question and return whether the answer is yes."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # Ctrl-D: the next line would follow the question
+        sys.stderr.write("\n")
+    return answer.strip().lower() in ("y", "yes")
 
 
 def ask(lines: Sequence[str], question: str, refusal: str) -> None:
@@ -67,13 +87,13 @@ def of_cascade(
     if subtree:
         below = _below(identity, project_id)
         lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{below}")
-    dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
+    dry_run = command("openstack project delete --async --cascade --dry-run --wait {project}", project=project_id)
     plan = _plan(client, project_id, plan_id, Mode.CASCADE)
     if plan_id:
-        return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
+        return lines + _found(client, project_id, _of_plan(plan) if plan else None, plan_id, dry_run)
     found = _latest(client, project_id, plan, cascade=True)
     alone = ["  That is this project alone, without those below it."] if subtree and found else []
-    return lines + _found(found, None, dry_run) + alone
+    return lines + _found(client, project_id, found, None, dry_run) + alone
 
 
 def of_purge(
@@ -103,11 +123,12 @@ def of_purge(
     if not plan_id and plan and not _alike(plan.get("selection") or {}, selected):
         plan = None
     options = selection.options(selected)
-    dry_run = f"openstack project purge {options}{' ' if options else ''}--dry-run --wait {one_line(project)}"
+    ending = command("--dry-run --wait {project}", project=project_id)
+    dry_run = unbroken(f"openstack project purge {options}{' ' if options else ''}{plain(ending)}")
     if plan_id or selected:
         # A report does not say which of the resources a selection has.
-        return lines + _found(_of_plan(plan) if plan else None, plan_id, dry_run)
-    return lines + _found(_latest(client, project_id, plan, cascade=False), None, dry_run)
+        return lines + _found(client, project_id, _of_plan(plan) if plan else None, plan_id, dry_run)
+    return lines + _found(client, project_id, _latest(client, project_id, plan, cascade=False), None, dry_run)
 
 
 def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
@@ -119,8 +140,8 @@ def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
     return same and bool(planned.get("created_before")) is bool(selected.get("created_before"))
 
 
-def _found(found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:
-    """Return what a dry run or a report found.
+def _found(client: Proxy, project_id: str, found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:
+    """Return what a dry run or a report found in a project.
 
     :param found: ``None``: there is none
     :param plan_id: the dry run that the request is bound to
@@ -133,17 +154,43 @@ def _found(found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:
     number, services = found.numbers.total(), overview.services(found.numbers)
     counted = f"{number} resource{'' if number == 1 else 's'} in {services} service{'' if services == 1 else 's'}"
     what = found.summary or (counted if number else "nothing")
-    lines = [f"  As of {overview.ago(found.at, _now())} ({found.kind} of {one_line(found.at)}): {what}"]
+    at, ago = one_line(found.at), overview.ago(found.at, _now(client))
+    lines = [f"  As of {ago} ({found.kind} of {at}): {what}" if ago else f"  As of {at} ({found.kind}): {what}"]
     lines += [f"    {line}" for line in overview.lines(found.numbers)]
     if not found.complete:
         lines.append("  It could not list everything, so there can be more.")
+    lines += _later(client, project_id, found)
     if not plan_id:
         lines.append("  The project can have changed since then: what exists now is deleted.")
     return lines
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+def _later(client: Proxy, project_id: str, found: Found) -> list[str]:
+    """Return a line about a cascade or a purge that has worked on a project since something was found in it."""
+    try:
+        changed = list(client.deletions(project_id=project_id, changed_since=found.at, dry_run="false", limit=NAMED))
+    except sdk_exceptions.SDKException:
+        return []  # the request itself reports the error
+    deleting = (
+        row
+        for row in changed
+        if row.get("mode") in DELETING_MODES and not overview.is_before(row.get("updated_at"), found.at)
+    )
+    return [
+        f"  OUT OF DATE: a {one_line(row.get('mode'))} of the project has been at work since then "
+        f"({one_line(row.get('status'))}, {one_line(row.get('updated_at'))}). "
+        f"See it with: {command(common.SHOW, id=row['id'])}"
+        for row in itertools.islice(deleting, 1)
+    ]
+
+
+def _now(client: Proxy) -> datetime.datetime | None:
+    """Return the time by the clock of the server, which dates its records; ``None``: it does not tell."""
+    try:
+        moment = email.utils.parsedate_to_datetime(client.answered_at)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +216,7 @@ def _latest(client: Proxy, project_id: str, plan: Mapping[str, Any] | None, casc
     try:
         wanted = {"project_id": project_id, "status": str(Status.LEFTOVERS), "mode": str(Mode.REPORT)}
         report = next(client.deletions(limit=1, **wanted), None)
-        if report is None or (known and str(known.at) >= str(report.get("finished_at"))):
+        if report is None or (known and overview.is_before(report.get("finished_at"), known.at)):
             return known
         deletion = client.get_deletion(report["id"])
     except sdk_exceptions.SDKException:

@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import arguments, cells, common, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc.screen import Screen, unbroken
 from cleanup_orchestrator.sdk import one_line
 
 T = TypeVar("T")
@@ -266,7 +266,7 @@ def remedy_lines(leftovers: Iterable[Mapping[str, Any]]) -> list[str]:
         reasons = ", ".join(dict.fromkeys(one_line(row.get("reason")) for row in group))
         lines.append(f"  {len(group)} {reasons}: {remedy}")
         commands = [*dict.fromkeys(one_line(each) for row in group for each in row.get("commands") or ())]
-        lines += [f"      {each}" for each in commands[:_COMMANDS]]
+        lines += [f"      {unbroken(each)}" for each in commands[:_COMMANDS]]
         if len(commands) > _COMMANDS:
             lines.append(f"      and {len(commands) - _COMMANDS} more commands: see them with --long")
     if len(alike) > _REMEDIES:

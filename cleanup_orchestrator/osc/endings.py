@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Origin, Sta
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, overview, tables
+from cleanup_orchestrator.osc.screen import command, unbroken
 from cleanup_orchestrator.sdk import one_line
 
 #: Maximum length of a message whose details are in a table below it.
@@ -53,11 +54,11 @@ def lines(deletion: Mapping[str, Any], good: bool, elapsed: str, before: int = 0
     if status in (Status.LEFTOVERS, Status.FAILED):
         told += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
     if status in (Status.LEFTOVERS, Status.PLANNED) or (status == Status.PURGED and table):
-        told.append(f"{_INDENT}List all resources with: {common.LEFTOVERS.format(**known)}")
+        told.append(f"{_INDENT}List all resources with: {command(common.LEFTOVERS, **known)}")
         if planned:
-            told.append(f"{_INDENT}See the plan with: {common.PLAN.format(**known)}")
+            told.append(f"{_INDENT}See the plan with: {command(common.PLAN, **known)}")
     elif not good:
-        told.append(f"{_INDENT}See more with: {common.SHOW.format(**known)}")
+        told.append(f"{_INDENT}See more with: {command(common.SHOW, **known)}")
     return [*told, *(f"{_INDENT}{line}" for line in _next_steps(deletion, good))]
 
 
@@ -94,25 +95,30 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
     """Return what the user can do next, each with its command."""
     status, mode = deletion.get("status"), deletion.get("mode")
     project = one_line(deletion.get("project_id") or "")
-    adopt = f"openstack project orphan adopt --wait {project}"
+    adopt = command("openstack project orphan adopt --wait {project}", project=project)
     if deletion.get("origin") == Origin.ADOPTED and status == Status.PLANNED and good:
         return [f"Delete what can be listed then with: {adopt}"]
     if status == Status.PLANNED and good and not is_incomplete(deletion):
-        bound = f"--wait --plan {one_line(deletion['id'])} {project}"
         by_mode = {
-            Mode.CASCADE: f"Delete these and the project with: openstack project delete --async --cascade {bound}",
-            Mode.PURGE: f"Delete these and keep the project with: openstack project purge {bound}",
+            Mode.CASCADE: ("Delete these and the project with", "openstack project delete --async --cascade"),
+            Mode.PURGE: ("Delete these and keep the project with", "openstack project purge"),
         }
-        return [text for known, text in by_mode.items() if known == mode]
+        bound = {"id": one_line(deletion["id"]), "project": project}
+        return [
+            f"{text}: {command(f'{call} --wait --plan {{id}} {{project}}', **bound)}"
+            for known, (text, call) in by_mode.items()
+            if known == mode
+        ]
     told = []
     if status == Status.LEFTOVERS and deletion.get("origin") == Origin.NOTICED:
         # Keystone does not know the project, so that no cascade can be requested.
         told.append(f"Delete them, if an orphan scan finds them, with: {adopt}")
     elif status == Status.LEFTOVERS and mode == Mode.REPORT and not deletion.get("dry_run"):
         told += [f"With --cascade: {one_line(deletion['summary'])}"] if deletion.get("summary") else []
-        told.append(f"Delete them and the project with: openstack project delete --async --cascade --wait {project}")
+        cascade = command("openstack project delete --async --cascade --wait {project}", project=project)
+        told.append(f"Delete them and the project with: {cascade}")
     if not good and deletion.get("retryable"):
-        retry = common.RETRY.format(id=one_line(deletion["id"]))
+        retry = command(common.RETRY, id=one_line(deletion["id"]))
         if deletion.get("blockers"):
             told.append(f"Clear the blockers, then retry with: {retry}")
         elif told:
@@ -157,4 +163,4 @@ def left_table(deletion: Mapping[str, Any], planned: bool, room: int = 0) -> lis
     table.align[head[3]] = "r"
     for row in rows:
         table.add_row(row)
-    return [f"  {line}" for line in table.get_string().splitlines()]
+    return [unbroken(f"  {line}") for line in table.get_string().splitlines()]

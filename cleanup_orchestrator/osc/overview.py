@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -60,13 +61,29 @@ def services(found: Iterable[str]) -> int:
     return len({name.partition(".")[0] for name in found})
 
 
-def ago(moment: Any, now: datetime.datetime) -> str:
-    """Return how long ago a time of the API was, by the clock of this machine."""
+#: Seconds by which a time of the API may be ahead of another one: the latter can be older than its answer.
+_AHEAD = 60
+
+
+def is_before(moment: Any, other: Any) -> bool:
+    """Return whether a time of the API is not later than another one; false if one of them is unknown."""
     try:
-        then = datetime.datetime.fromisoformat(str(moment))
-        seconds = (now - then).total_seconds()
+        return datetime.datetime.fromisoformat(str(moment)) <= datetime.datetime.fromisoformat(str(other))
     except (TypeError, ValueError):
-        return "an unknown time ago"
+        return False
+
+
+def ago(moment: Any, now: datetime.datetime | None) -> str:
+    """Return how long ago a time of the API was; empty: it is not known, or the time is in the future.
+
+    :param now: the time by the clock of the API; ``None``: it is not known
+    """
+    try:
+        seconds = (now - datetime.datetime.fromisoformat(str(moment))).total_seconds() if now else -math.inf
+    except (TypeError, ValueError):
+        return ""
+    if seconds < -_AHEAD:
+        return ""
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if (count := int(seconds // size)) > 0:
             return f"{count} {unit}{'' if count == 1 else 's'} ago"

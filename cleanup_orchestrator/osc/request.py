@@ -11,7 +11,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import arguments, common, usage, wait
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
@@ -88,9 +88,11 @@ def _row(deletion: Mapping[str, Any]) -> dict[str, Any]:
 def _how_to_follow(deletions: list[dict[str, Any]]) -> list[str]:
     """Return the lines after a request without ``--wait``."""
     if len(deletions) > 1:
-        return [f"The {len(deletions)} deletions go on in the background. See them with: {common.LIST} --status live"]
-    follow = common.FOLLOW.format(id=one_line(deletions[0]["id"]))
-    return [f"The deletion goes on in the background. Follow it with: {follow}"]
+        live = command(f"{common.LIST} --status live")
+        return [f"The {len(deletions)} deletions go on in the background. See them with: {live}"]
+    what = "dry run" if deletions[0].get("dry_run") else "deletion"
+    follow = command(common.FOLLOW, id=deletions[0]["id"])
+    return [f"The {what} goes on in the background. Follow it with: {follow}"]
 
 
 class Following(common.Cleanup):

@@ -10,7 +10,7 @@ from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
 from cleanup_orchestrator.osc import common, wait
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import Proxy, errors, one_line
 from cleanup_orchestrator.sdk.proxy import GIVE_UP
 
@@ -74,4 +74,4 @@ def _code(scan: Mapping[str, Any]) -> int:
 
 
 def _next(id_: str) -> list[str]:
-    return [f"    See it with: {_SHOW.format(id=id_)}", f"    Cancel it with: {_CANCEL.format(id=id_)}"]
+    return [f"    See it with: {command(_SHOW, id=id_)}", f"    Cancel it with: {command(_CANCEL, id=id_)}"]

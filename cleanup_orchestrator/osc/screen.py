@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
-import textwrap
+import shlex
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TextIO
+
+from cleanup_orchestrator.sdk import one_line
+
+#: Ends a cell that was shortened, and begins the further parts of a line that was folded.
+MARK = "…"
+#: Comes before what is not broken. It is a control character, which :func:`one_line` replaces in texts of a server.
+_UNBROKEN = "\x02"
 
 
 def size(stream: TextIO) -> tuple[int, int]:
@@ -44,7 +50,7 @@ class Screen:
     def say(self, lines: Iterable[str]) -> None:
         """Write permanent lines. Erases the block until the next :meth:`draw`. A terminal gets them in its width."""
         room = self.room
-        shown = [part for line in lines for part in (folded(line, room) if room else [line])]
+        shown = [part for line in lines for part in (folded(line, room) if room else [plain(line)])]
         self.stream.write(self._erase() + "".join(f"{line}\n" for line in shown))
         self.stream.flush()
 
@@ -66,23 +72,61 @@ class Screen:
         self.say(())
 
 
-def folded(line: str, columns: int, break_words: bool = False) -> list[str]:
-    """Return a line in parts that fit. A command at its end has a line of its own, and is never broken."""
-    if width(line) <= columns:
-        return [line]
-    match = re.fullmatch(r"( *)(?:(.*?:) )?(openstack .+)", line)
-    indent, text, command = match.groups() if match else (line[: -len(line.lstrip())], line.lstrip(), "")
-    text = text or ""
-    if text.startswith(("|", "+")):  # a table
-        return [line]
-    deeper = f"{indent}    "
-    within: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": deeper}
-    parts = textwrap.wrap(text, columns, break_long_words=break_words, break_on_hyphens=False, **within)
-    return [*parts, f"{deeper if text else indent}{command}"] if command else parts
+def unbroken(text: str) -> str:
+    """Return a text, such as a command, that a terminal gets in one piece: on a line of its own if it does not fit.
+
+    Only our own code marks a text: no text of a server has the mark, because ``one_line`` replaces it.
+    """
+    return f"{_UNBROKEN}{text}"
+
+
+def command(template: str, **values: str) -> str:
+    """Return a command that a user can copy, in one piece; each value is one word of it."""
+    return unbroken(template.format(**{name: shlex.quote(one_line(value)) for name, value in values.items()}))
+
+
+def plain(line: str) -> str:
+    """Return a line without the mark of :func:`unbroken`."""
+    return line.replace(_UNBROKEN, "")
+
+
+def folded(line: str, columns: int) -> list[str]:
+    """Return a line in parts that fit, except for what is :func:`unbroken`.
+
+    Users choose names, and services choose messages. So no part but the first begins with a word of the text, and a
+    long word is broken as well: a terminal would break it where the next line looks like one of ours.
+    """
+    text, _, whole = line.partition(_UNBROKEN)
+    if not text.strip() or width(text + whole) <= columns:
+        return [text + whole]
+    indent = line[: -len(line.lstrip(" "))]
+    return [*_wrapped(text.strip(" "), indent, columns), *([f"{indent}    {whole}"] if whole else [])]
+
+
+def _wrapped(text: str, indent: str, columns: int) -> list[str]:
+    """Return a text in lines of at most so many columns."""
+    deeper = f"{indent}  {MARK} "
+    columns = max(columns, len(deeper) + 2)
+    lines, line, begun = [], indent, False
+    for word in text.split(" "):
+        if begun and width(line) + 1 + width(word) <= columns:
+            line += f" {word}"
+            continue
+        if begun:
+            lines.append(line)
+            line = deeper
+        while width(line) + width(word) > columns:
+            part = cut(word, columns - width(line))
+            lines.append(line + part)
+            line, word = deeper, word[len(part) :]
+        line, begun = line + word, True
+    return [*lines, line]
 
 
 def _columns(char: str) -> int:
-    return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))
+    if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
+        return 0  # it is drawn over the character before it, or not at all
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def width(text: str) -> int:

@@ -11,10 +11,8 @@ from typing import Any, TextIO
 from cliff import columns
 from cliff.formatters import table
 
-from cleanup_orchestrator.osc.screen import cut, folded, size, width
+from cleanup_orchestrator.osc.screen import MARK, cut, folded, size, width
 
-#: Ends a cell that was shortened.
-MARK = "…"
 #: A column is never made narrower than this, nor than its title.
 _NARROWEST = 5
 #: Width of the ids in the first column of ids: a user copies them into the next command. They are not shortened.
@@ -74,7 +72,7 @@ def _block(value: Any, room: int) -> Any:
         return ""
     if not isinstance(value, str) or room < _NARROWEST:
         return value
-    return "\n".join(part for line in value.splitlines() for part in folded(line, room, break_words=True))
+    return "\n".join(part for line in value.splitlines() for part in folded(line, room))
 
 
 def _cell(value: Any) -> Any:

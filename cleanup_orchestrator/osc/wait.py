@@ -15,7 +15,7 @@ from openstack import exceptions as sdk_exceptions
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.osc import common, endings, overview
-from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line, success
 from cleanup_orchestrator.sdk.proxy import GIVE_UP
 
@@ -276,7 +276,7 @@ class Waiter:
         w.trouble = text
         if not temporary or now - w.trouble_since > GIVE_UP:
             w.done, w.error = True, text
-            follow = common.FOLLOW.format(id=w.deletion["id"])
+            follow = command(common.FOLLOW, id=w.deletion["id"])
             self._screen.say(
                 [f"{name}: waiting ended: {text}", f"    The deletion continues. Follow it with: {follow}"]
             )
@@ -373,9 +373,9 @@ class Waiter:
         for w in pending:
             known = {"id": one_line(w.deletion["id"])}
             lines.append(f"{common.label(w.deletion)}:")
-            lines.append(f"    follow it with: {common.FOLLOW.format(**known)}")
+            lines.append(f"    follow it with: {command(common.FOLLOW, **known)}")
             if w.deletion.get("cancellable", True):
-                lines.append(f"    cancel it with: {common.CANCEL.format(**known)}")
+                lines.append(f"    cancel it with: {command(common.CANCEL, **known)}")
         return lines
 
 
@@ -408,9 +408,9 @@ def _stopped_because_blocked(w: WatchedDeletion, below: Iterable[WatchedDeletion
     what = "it" if _blocked(w) and not _only_below(w) else "a deletion below it"
     return [
         f"{w.label}: stopped waiting because {what} is blocked; the deletion continues when the blockers are cleared.",
-        *(f"    Retry {name} at once with: {common.RETRY.format(id=id_)}" for id_, name in retries.items()),
-        f"    Follow it with: {common.FOLLOW.format(**known)}",
-        f"    Cancel it with: {common.CANCEL.format(**known)}",
+        *(f"    Retry {name} at once with: {command(common.RETRY, id=id_)}" for id_, name in retries.items()),
+        f"    Follow it with: {command(common.FOLLOW, **known)}",
+        f"    Cancel it with: {command(common.CANCEL, **known)}",
     ]
 
 

@@ -53,6 +53,7 @@ class Proxy(proxy.Proxy):
     call_timeout: float = CALL_TIMEOUT
 
     _root: str | None = None
+    answered_at: str = ""  #: when the API last answered, by its clock, as in HTTP
 
     def root(self) -> str:
         """Return the URL of version 1 of the API."""
@@ -429,6 +430,7 @@ class Proxy(proxy.Proxy):
         except ksa_exceptions.ClientException as exc:
             # The proxy raises for no status of the API: getting a token failed.
             raise errors.of_login(exc) from exc
+        self.answered_at = response.headers.get("Date", "")
         if response.status_code >= 400:
             raise errors.from_response(response)
         if response.status_code == 204:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+#: Letters and symbols that look like spaces, as in ``core.redact``.
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 #: The form of the id of a deletion.
 DELETION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The form of an id of Keystone.
@@ -25,6 +27,6 @@ def size_text(size: int) -> str:
 def one_line(text: Any) -> str:
     """Return a text of a server as one printable line.
 
-    Names and messages can contain any characters, also terminal escape codes.
+    Names and messages can contain any characters, also terminal escape codes, and letters that look like spaces.
     """
-    return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
+    return "".join(c if c.isprintable() and c not in BLANK else "?" for c in " ".join(str(text).split()))

@@ -13,6 +13,7 @@ import pytest
 from cliff.commandmanager import CommandManager
 from osc_lib import clientmanager
 
+from cleanup_orchestrator.osc import confirm
 from tests.functional.test_osc import stub
 from tests.support.timing import SleepClock
 
@@ -79,6 +80,7 @@ def terminal(monkeypatch):
         made = io.StringIO(words)
         made.isatty = lambda: True
         monkeypatch.setattr("sys.stdin", made)
+        monkeypatch.setattr(confirm, "_is_seen", lambda: True)
 
     return typing
 

@@ -440,6 +440,10 @@ class Cloud:
             if not statuses or states[0]["status"] in statuses
         ]
         rows = [row for row in rows if self.fits(row, query)]
+        if "changed_since" in query:
+            rows = [row for row in rows if row["updated_at"] >= query["changed_since"][0]]
+        if "dry_run" in query:
+            rows = [row for row in rows if row["dry_run"] is (query["dry_run"] == ["true"])]
         if "parent_deletion_id" in query:
             rows = [row for row in rows if row["id"] in self.below]
         rows.sort(key=lambda row: row["created_at"], reverse=True)

@@ -286,7 +286,7 @@ def at_a_terminal(openstack, monkeypatch, terminal):
     """Run a command whose input, output and error output are a terminal of 80 columns, which cannot be redrawn."""
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("cliff.utils.terminal_width", lambda: WIDTH)
-    monkeypatch.setattr(confirm, "_now", lambda: datetime.datetime(2026, 11, 21, 10, 12, tzinfo=datetime.UTC))
+    monkeypatch.setattr(confirm, "_now", lambda _client: datetime.datetime(2026, 11, 21, 10, 12, tzinfo=datetime.UTC))
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)  # those of pytest
     terminal("n\n")
     return openstack

@@ -22,10 +22,12 @@ PLAN = {
     ],
 }
 
+_REAL_NOW = confirm._now
+
 
 @pytest.fixture(autouse=True)
 def _at_ten_past_ten(monkeypatch):
-    monkeypatch.setattr(confirm, "_now", lambda: datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.UTC))
+    monkeypatch.setattr(confirm, "_now", lambda _client: datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.UTC))
 
 
 def asked(cloud):
@@ -163,7 +165,7 @@ def test_it_says_that_the_plan_cannot_be_read(openstack, demo, terminal):
 def test_without_a_dry_run_it_says_how_to_make_one(openstack, demo, terminal):
     terminal("n\n")
     said = openstack(*CASCADE, "demo").err
-    assert "openstack project delete --async --cascade --dry-run --wait demo" in said
+    assert f"openstack project delete --async --cascade --dry-run --wait {demo['id']}\n" in said
 
 
 def test_it_names_the_projects_below(openstack, stub_cloud, demo, terminal):
@@ -220,3 +222,60 @@ def test_yes_needs_async(openstack, stub_cloud, demo):
     result = openstack("project", "delete", "--yes", "demo")
     assert result.code == 2 and "--yes: only with --async; nothing was deleted" in result.err
     assert not stub_cloud.made("DELETE")
+
+
+@pytest.mark.parametrize("command", [CASCADE, FORCE, ("project", "purge")])
+def test_a_question_that_the_user_could_not_see_is_not_asked(
+    openstack, stub_cloud, demo, terminal, monkeypatch, command
+):
+    """With ``2>log`` at a terminal the command would wait for an answer without a visible question."""
+    if command is FORCE:
+        stub_cloud.add_deletion(demo, "deleting")
+    terminal("y\n")
+    monkeypatch.setattr(confirm, "_is_seen", lambda: False)
+    result = openstack(*command, "demo")
+    assert result.code == 1 and asked(stub_cloud) == []
+    assert "add --yes" in result.err and "[y/N]" not in result.err
+    assert openstack(*command, "--yes", "demo").code == 0
+
+
+def test_after_the_end_of_the_input_the_refusal_has_a_line_of_its_own(openstack, demo, terminal):
+    terminal("")
+    assert "[y/N] \nCannot delete project 'demo': not confirmed" in openstack(*CASCADE, "demo").err
+
+
+REPORTED = {
+    "status": "leftovers",
+    "mode": "report",
+    "finished_at": "2026-11-21T10:02:00Z",
+    "updated_at": "2026-11-21T10:02:00Z",
+    "summary": "75 resources in 5 services will be deleted, and the project is removed after that; nothing blocks it",
+}
+
+
+def test_a_report_that_a_purge_made_old_says_so(openstack, stub_cloud, demo, terminal):
+    stub_cloud.add_deletion(demo, REPORTED)
+    purge = {"status": "purged", "mode": "purge", "updated_at": "2026-11-21T10:09:00Z"}
+    id_ = stub_cloud.add_deletion(demo, purge, created_at="2026-11-21T10:08:00Z")
+    terminal("n\n")
+    said = openstack(*CASCADE, "demo").err
+    assert "As of 8 minutes ago (report of 2026-11-21T10:02:00Z): 75 resources" in said
+    told = "OUT OF DATE: a purge of the project has been at work since then (purged, 2026-11-21T10:09:00Z). See it with"
+    assert f"  {told}: openstack project deletion show {id_}\n" in said
+    stub_cloud.deletions[id_][0]["updated_at"] = REPORTED["finished_at"]
+    terminal("n\n")
+    assert "OUT OF DATE" not in openstack(*CASCADE, "demo").err
+
+
+def test_the_age_is_by_the_clock_of_the_server(openstack, stub_cloud, demo, terminal, monkeypatch):
+    stub_cloud.add_deletion(demo, REPORTED)
+    monkeypatch.setattr(confirm, "_now", _REAL_NOW)
+    monkeypatch.setattr(
+        "http.server.BaseHTTPRequestHandler.date_time_string", lambda *_: "Sat, 21 Nov 2026 12:02:00 GMT"
+    )
+    terminal("n\n")
+    assert "As of 2 hours ago (report of 2026-11-21T10:02:00Z): 75 resources" in openstack(*CASCADE, "demo").err
+    for unknown in ("", "yesterday", "Sat, 21 Nov 2026 09:02:00 GMT"):
+        monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", lambda *_, text=unknown: text)
+        terminal("n\n")
+        assert "As of 2026-11-21T10:02:00Z (report): 75 resources" in openstack(*CASCADE, "demo").err

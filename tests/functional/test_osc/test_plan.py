@@ -1,7 +1,5 @@
 """``openstack project deletion plan``: the requests, and the output."""
 
-import io
-
 import pytest
 
 from tests.functional.test_api import contract
@@ -171,19 +169,15 @@ class TestPlans:
         assert "  project below: user mallory?[2J (u7), role member (r7)" in said
 
     @pytest.mark.parametrize(("words", "asked"), [("y\n", True), ("yes\n", True), ("n\n", False), ("", False)])
-    def test_at_a_terminal_it_asks_first(self, openstack, stub_cloud, locked, monkeypatch, words, asked):
-        terminal = io.StringIO(words)
-        terminal.isatty = lambda: True
-        monkeypatch.setattr("sys.stdin", terminal)
+    def test_at_a_terminal_it_asks_first(self, openstack, stub_cloud, locked, terminal, words, asked):
+        terminal(words)
         result = openstack("project", "deletion", "restore", locked)
         assert result.code == (0 if asked else 1)
         assert [path.endswith("/restore") for path in stub_cloud.made("POST", "/cleanup")] == [True] * asked
         assert "[y/N]" in result.err
 
-    def test_with_yes_there_is_no_prompt(self, openstack, stub_cloud, locked, monkeypatch):
-        terminal = io.StringIO("")
-        terminal.isatty = lambda: True
-        monkeypatch.setattr("sys.stdin", terminal)
+    def test_with_yes_there_is_no_prompt(self, openstack, stub_cloud, locked, terminal):
+        terminal("")
         result = openstack("project", "deletion", "restore", "--yes", locked)
         assert result.code == 0 and "[y/N]" not in result.err and "3 role assignments" in result.err
 

@@ -152,7 +152,7 @@ class TestQuestion:
         assert (result.code, len(bodies(stub_cloud))) == ((0, 1) if yes else (1, 0))
         assert f"Nothing is selected. So ALL resources of project demo ({demo['id']}) will be deleted." in result.err
         assert "The project stays." in result.err
-        assert "List it first with: openstack project purge --dry-run --wait demo\n" in result.err
+        assert f"List it first with: openstack project purge --dry-run --wait {demo['id']}\n" in result.err
 
     @pytest.mark.parametrize("option", ["--yes", "--dry-run"])
     def test_it_is_not_asked(self, openstack, stub_cloud, demo, terminal, option):
@@ -165,7 +165,7 @@ class TestQuestion:
         said = openstack(*PURGE, *OPTIONS, "demo").err
         assert f"Of project demo ({demo['id']}), only this is selected: services nova and types network.port, " in said
         hint = " ".join(OPTIONS)
-        assert f"openstack project purge {hint} --dry-run --wait demo\n" in said
+        assert f"openstack project purge {hint} --dry-run --wait {demo['id']}\n" in said
 
     def test_it_names_what_the_dry_run_of_the_same_selection_found(self, openstack, stub_cloud, demo, terminal):
         plan_of(stub_cloud, demo, types=["compute.server"], created_before="2026-10-22T09:59:00Z")

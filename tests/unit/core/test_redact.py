@@ -11,6 +11,7 @@ from cleanup_orchestrator.core import redact
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover
 from cleanup_orchestrator.errors import classify
+from cleanup_orchestrator.sdk import text
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
@@ -275,3 +276,9 @@ def test_the_rest_of_a_text_is_searched_in_linear_time(start, unit):
 
 def test_a_cut_text_says_so_after_a_secret_too():
     assert redact.redact('{"password": "a b c d e"}', 20) == '{"password": "***"...'
+
+
+def test_the_sdk_replaces_the_same_letters_that_look_like_spaces():
+    assert text.BLANK == redact.BLANK
+    assert redact.printable("a\u2800b\u200bc\u3164") == "a\\u2800b\\u200bc\\u3164"
+    assert text.one_line("a\u2800b\u200bc\u3164") == "a?b?c?"

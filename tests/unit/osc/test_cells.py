@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.osc import cells, common
+from cleanup_orchestrator.osc import cells, common, screen
 from cleanup_orchestrator.osc.cells import Size
 
 
@@ -58,7 +58,7 @@ def test_the_commands_of_blockers_follow_the_table():
     blocker = {"message": "public", "remedy": "make it private", "commands": ["openstack image set --private i"]}
     made = cells.Blockers([blocker, blocker])
     assert made.human_readable().splitlines() == ["deletion: public", "deletion: public", "    remedy: make it private"]
-    assert made.after[1:] == ["  openstack image set --private i"]
+    assert [*map(screen.plain, made.after[1:])] == ["  openstack image set --private i"]
     assert cells.Blockers([{**blocker, "commands": []}]).after == []
 
 

@@ -9,7 +9,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.osc import cells, common, deletion, lien, lookup, plan, waiver
+from cleanup_orchestrator.osc import cells, common, deletion, lien, lookup, plan, screen, waiver
 
 EVIL = "$(reboot)`x`\x1b[2J\u202e"
 
@@ -97,7 +97,7 @@ def test_a_remedy_of_several_blockers_is_said_once_with_the_resources_and_the_co
     first["commands"] = ["openstack image set --private i1"]
     second = {**alike, "type": "member", "message": "it is shared", "resources": [], "commands": first["commands"]}
     other = {**alike, "message": "it is used", "remedy": "delete what uses it"}
-    assert common.blocker_lines([first, other, second]) == [
+    assert [*map(screen.plain, common.blocker_lines([first, other, second]))] == [
         "R image.image: it is public (protected)",
         "    concerns: golden? (i1), and 11 more",
         "R image.member: it is shared (protected)",
@@ -126,7 +126,7 @@ def test_a_project_that_is_gone_is_named_by_its_id_only(name, found):
 def test_a_remedy_of_several_leftovers_is_said_once_with_its_first_commands():
     rows = [{"reason": "protected", "remedy": "unlock\x1b it", "commands": [f"openstack x {n}"]} for n in range(5)]
     rows += [{"reason": "in_use", "remedy": f"remedy {n}"} for n in range(6)]
-    assert deletion.remedy_lines([*rows, {"reason": "error", "remedy": ""}]) == [
+    assert [*map(screen.plain, deletion.remedy_lines([*rows, {"reason": "error", "remedy": ""}]))] == [
         "What to do:",
         "  5 protected: unlock? it",
         *(f"      openstack x {n}" for n in range(3)),

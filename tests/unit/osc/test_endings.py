@@ -2,7 +2,7 @@
 
 import pytest
 
-from cleanup_orchestrator.osc import endings
+from cleanup_orchestrator.osc import endings, screen
 
 ID, PROJECT = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11", "0123456789abcdef0123456789abcdef"
 PORTS = {"region": "R", "service": "network", "type": "port", "remaining": 3, "outcome": "leftovers"}
@@ -13,7 +13,7 @@ CASCADE = f"openstack project delete --async --cascade --wait {PROJECT}"
 
 def told(good=False, before=0, **fields):
     record = {"id": ID, "project_id": PROJECT, "project_name": "demo", "retryable": True, **fields}
-    return [line.strip() for line in endings.lines(record, good, "3s", before)]
+    return [screen.plain(line).strip() for line in endings.lines(record, good, "3s", before)]
 
 
 def test_after_a_report_the_next_step_is_a_cascade():
@@ -90,5 +90,5 @@ def test_numbers_that_seem_to_contradict_are_explained():
 def test_at_a_terminal_the_table_fits():
     unknown = {**PORTS, "remaining": 0, "outcome": "unknown", "message": "no answer from " + "x" * 200}
     record = {"counts": [PORTS, unknown]}
-    assert max(map(len, endings.left_table(record, False, 80))) <= 80
+    assert max(map(screen.width, map(screen.plain, endings.left_table(record, False, 80)))) <= 80
     assert any("x" * 200 in line for line in endings.left_table(record, False))
