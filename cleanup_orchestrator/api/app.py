@@ -61,7 +61,9 @@ def build(
             policy_rules.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)
         ),
         # The views need no other rule; the other rules are for the engine.
-        rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
+        rules=Rules(
+            settle=datetime.timedelta(seconds=conf.drain.token_cache_time), approval_resources=conf.approval.resources
+        ),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
         scan=functools.partial(new_scan, conf),
         max_limit=conf.api.max_limit,

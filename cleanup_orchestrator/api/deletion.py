@@ -226,7 +226,9 @@ def shown(context: ApiContext, req: webob.Request, d: DeletionView, steps: Seque
         grants = [each for each in changes if each.type == drain.GRANT_REMOVED]
     view = views.deletion(d, steps, context.rules, href(req, d.id), enforcer.readable(req.context), grants)
     if d.status in (Status.LEFTOVERS, Status.PLANNED) and d.profile.requested and not d.profile.deletes:
-        view["summary"] = plan_views.summary(d, steps, context.store.plan_counts(d.id))
+        view["summary"] = plan_views.summary(
+            d, steps, context.store.plan_counts(d.id), context.rules.approval_resources
+        )
     return {"deletion": Blocking(context, req.context).with_blocking_resources(d, view)}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator.api.views import LeftoverRow, blockers_of, place, self_link
-from cleanup_orchestrator.core import plans, summaries
+from cleanup_orchestrator.core import approvals, plans, summaries
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import DeletionView
 from cleanup_orchestrator.core.reasons import Reason
@@ -45,6 +45,7 @@ def plan(
     counts: Counts,
     until: datetime.datetime,
     href: str,
+    limit: int = 0,
 ) -> dict[str, Any]:
     """Return the plan of a dry run.
 
@@ -52,12 +53,13 @@ def plan(
     :param counts: the number and the size of the resources of each (region, service, type), by reason
     :param until: the time until which a cascade can be bound to it
     :param href: its URL
+    :param limit: resources that one deletion may delete without an approval; 0: no limit
     """
     unknown, types = plans.gaps(d, steps), planned_types(d, steps, counts)
     return render(
         shapes.Plan,
         d,
-        summary=summary(d, steps, counts),
+        summary=summary(d, steps, counts, limit),
         created_at=d.finished_at,
         expires_at=until,
         hash=plans.hash_of(steps),
@@ -89,8 +91,11 @@ def planned_types(d: DeletionView, steps: Sequence[StepView], counts: Counts) ->
     return types
 
 
-def summary(d: DeletionView, steps: Sequence[StepView], counts: Counts) -> str:
-    """Return the sentence that precedes a decision by what a dry run or a report found."""
+def summary(d: DeletionView, steps: Sequence[StepView], counts: Counts, limit: int = 0) -> str:
+    """Return the sentence that precedes a decision by what a dry run or a report found.
+
+    :param limit: resources that one deletion may delete without an approval; 0: no limit
+    """
     types = planned_types(d, steps, counts)
     foreseen = summaries.Foreseen(
         delete=sum(each["delete"] for each in types),
@@ -98,6 +103,7 @@ def summary(d: DeletionView, steps: Sequence[StepView], counts: Counts) -> str:
         protect=sum(each["protect"] for each in types),
         unknown=len(plans.gaps(d, steps)),
         blockers=sum(not each.service for each in blockers(d, steps)),
+        approval_above=limit if approvals.affected_count(d, steps) > limit else 0,
     )
     return summaries.summary(d, foreseen)
 

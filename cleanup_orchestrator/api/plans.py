@@ -47,7 +47,14 @@ class Plans:
         """
         d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
-        shown = plan_views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
+        shown = plan_views.plan(
+            d,
+            steps,
+            self._context.store.plan_counts(d.id),
+            expires_at(self._context, d),
+            href,
+            self._context.rules.approval_resources,
+        )
         return {"plan": Blocking(self._context, req.context).with_blocking_resources(d, shown)}
 
     @pecan.expose("json")

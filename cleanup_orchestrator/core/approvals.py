@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.core.deletion import Deletion, DeletionCase
 from cleanup_orchestrator.core.journal import Event, EventType
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.step import Step, StepKind, StepView
 
 TOO_MANY_DELETIONS = "too_many_deletions"
 TOO_MANY_RESOURCES = "too_many_resources"
@@ -57,7 +57,7 @@ class Needed:
     message: str
 
 
-def affected_count(deletion: Deletion, steps: Iterable[Step]) -> int:
+def affected_count(deletion: Deletion, steps: Iterable[StepView]) -> int:
     """Return how many resources the deletion affects.
 
     These are the ones that it deleted, and those of the latest list. Kept resources, project settings (quotas and the

@@ -16,6 +16,7 @@ class Foreseen:
     protect: int  #: resources that would block the end
     unknown: int  #: types that could not be listed, and unsupported services
     blockers: int = 0  #: further blockers, which are not about a type of resources
+    approval_above: int = 0  #: the limit above which a deletion needs an approval, if the resources exceed it
 
 
 def summary(d: DeletionView, foreseen: Foreseen) -> str:
@@ -40,8 +41,12 @@ def _blocked(d: DeletionView, foreseen: Foreseen) -> str:
     ]
     named = [_number(number, one, many) for number, one, many in causes if number]
     named += ["the brake"] if d.brake else []
-    unseen = f"; {_number(len(d.waivers), 'waiver')} in force: what it covers is not listed" if d.waivers else ""
-    return (f"blocked by {_joined(named)}" if named else "nothing blocks it") + unseen
+    if foreseen.approval_above:
+        named.append(f"the approval for more than {_number(foreseen.approval_above, 'resource')}")
+    covers = "it covers" if len(d.waivers) == 1 else "they cover"
+    unseen = f"; {_number(len(d.waivers), 'waiver')}: what {covers} is not listed" if d.waivers else ""
+    below = f"; {_number(len(d.children), 'project')} below, of which this says nothing" if d.children else ""
+    return (f"blocked by {_joined(named)}" if named else "nothing blocks it") + unseen + below
 
 
 def _number(number: int, one: str, many: str = "") -> str:

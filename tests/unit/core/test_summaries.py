@@ -25,10 +25,14 @@ GOES = "75 resources in 5 services will be deleted, and the project is removed a
         ((0, 0, 0, 0), {}, "no resource will be deleted, and the project is removed after that; nothing blocks it"),
         ((0, 0, 0, 4), {}, "no resource will be deleted, and the project is removed after that; blocked by 4 types"),
         ((1, 1, 0, 0), {"origin": Origin.ADOPTED}, "1 resource in 1 service will be deleted; nothing blocks it"),
-        ((2, 1, 0, 0), {"waivers": ("w",)}, "nothing blocks it; 1 waiver in force: what it covers is not listed"),
+        ((2, 1, 0, 0), {"waivers": ("w",)}, "nothing blocks it; 1 waiver: what it covers is not listed"),
+        ((2, 1, 0, 0), {"waivers": ("v", "w")}, "nothing blocks it; 2 waivers: what they cover is not listed"),
+        ((9, 1, 0, 0, 0, 8), {}, "after that; blocked by the approval for more than 8 resources"),
+        ((9, 1, 1, 0, 0, 1), {}, "blocked by 1 resource and the approval for more than 1 resource"),
+        ((2, 1, 0, 0), {"children": ("c",)}, "nothing blocks it; 1 project below, of which this says nothing"),
     ],
 )  # fmt: skip
 def test_the_first_line_before_a_decision(found, values, expected):
-    holds = {name: values.pop(name) for name in ("liens", "brake") if name in values}
+    holds = {name: values.pop(name) for name in ("liens", "brake", "children") if name in values}
     d = DeletionView.of(deletion(**values), **holds)
     assert expected in summary(d, Foreseen(*found))
