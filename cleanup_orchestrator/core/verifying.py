@@ -269,14 +269,14 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
     if not drive(Round(view), plan).over:
         return ()
     if d.profile.adopted:
-        text = "the project was gone already, and nothing of it is left" + waived_text(d)
+        text = f"the project was gone already, and nothing of it is left{_settings_left(view)}" + waived_text(d)
         return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text),)
     remove = plan.run(StepKind.REMOVE, d.round)
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
         empty = "; nothing that was listed is left" if d.waivers else "; nothing is left"
-        empty = "" if force.asked(d) is not None else empty
+        empty = "" if force.asked(d) is not None else empty + _settings_left(view)
         text = f"removed{empty}" + waived_text(d) + lock.unseen(d)
         if force.asked(d) is not None:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
@@ -291,6 +291,13 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
         # A cancel is no longer possible, so the deletion itself has to give the project back.
         return plan.fail(remove)
     return ()
+
+
+def _settings_left(view: Snapshot) -> str:
+    """Name the types of project settings that are not proven gone: the project is removed all the same."""
+    settings = (s for s in view.steps if s.kind is StepKind.SWEEP and s.project_setting and not s.waived)
+    left = sorted({s.name for s in settings if s.outcome is not Outcome.CLEAR})
+    return f" but settings of the project: {', '.join(left)}" if left else ""
 
 
 def _leave_settings_round(view: Snapshot) -> Actions:

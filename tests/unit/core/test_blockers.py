@@ -131,6 +131,7 @@ def test_a_project_setting_that_stays_needs_no_person(result):
     world.answers["compute.quota"] = lambda _: result
     assert world.run() is Status.DELETED
     assert not [e for e in world.events if e.type == "condition.blocked"]
+    assert world.deletion.message.startswith("removed; nothing is left but settings of the project: compute.quota")
 
 
 @pytest.mark.parametrize(
