@@ -103,6 +103,8 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
             Mode.CASCADE: ("Delete these and the project with", "openstack project delete --async --cascade"),
             Mode.PURGE: ("Delete these and keep the project with", "openstack project purge"),
         }
+        if deletion.get("include_subtree"):  # a plan covers one project
+            return [f"Delete these, the projects below, and the project with: {_cascade(deletion)}"]
         bound = {"id": one_line(deletion["id"]), "project": project}
         return [
             f"{text}: {command(f'{call} --wait --plan {{id}} {{project}}', **bound)}"
@@ -115,8 +117,8 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
         told.append(f"Delete them, if an orphan scan finds them, with: {adopt}")
     elif status == Status.LEFTOVERS and mode == Mode.REPORT and not deletion.get("dry_run"):
         told += [f"With --cascade: {one_line(deletion['summary'])}"] if deletion.get("summary") else []
-        cascade = command("openstack project delete --async --cascade --wait {project}", project=project)
-        told.append(f"Delete them and the project with: {cascade}")
+        below = ", the projects below," if deletion.get("include_subtree") else ""
+        told.append(f"Delete them{below} and the project with: {_cascade(deletion)}")
     if not good and deletion.get("retryable"):
         retry = command(common.RETRY, id=one_line(deletion["id"]))
         if deletion.get("blockers"):
@@ -126,6 +128,13 @@ def _next_steps(deletion: Mapping[str, Any], good: bool) -> list[str]:
         else:
             told.append(f"When that is cleared, retry with: {retry}")
     return told
+
+
+def _cascade(deletion: Mapping[str, Any]) -> str:
+    """Return the command that requests a cascade of the project of a deletion, and of the same projects below."""
+    below = " --include-subtree" if deletion.get("include_subtree") else ""
+    call = f"openstack project delete --async --cascade{below} --wait {{project}}"
+    return command(call, project=one_line(deletion.get("project_id") or ""))
 
 
 def left_table(deletion: Mapping[str, Any], planned: bool, room: int = 0) -> list[str]:

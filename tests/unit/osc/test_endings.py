@@ -92,3 +92,13 @@ def test_at_a_terminal_the_table_fits():
     record = {"counts": [PORTS, unknown]}
     assert max(map(screen.width, map(screen.plain, endings.left_table(record, False, 80)))) <= 80
     assert any("x" * 200 in line for line in endings.left_table(record, False))
+
+
+def test_the_next_step_of_a_tree_has_its_projects_below():
+    """A cascade of the project alone is refused, and so is a plan with the projects below."""
+    tree = {"include_subtree": True, "counts": [PORTS]}
+    cascade = f"openstack project delete --async --cascade --include-subtree --wait {PROJECT}"
+    told_by_report = told(status="leftovers", mode="report", **tree)
+    assert f"Delete them, the projects below, and the project with: {cascade}" in told_by_report
+    told_by_plan = told(good=True, status="planned", dry_run=True, mode="cascade", **tree)
+    assert told_by_plan[-1] == f"Delete these, the projects below, and the project with: {cascade}"
