@@ -113,7 +113,8 @@ class Following(common.Cleanup):
             stop, timeout = parsed_args.stop_when_blocked, parsed_args.wait_timeout
             options = wait.WaitOptions(wanted, timeout, quiet, stop, self.patience)
             rows, code = wait.Waiter(self.client, sys.stderr, options).wait(rows)
-            self.code = code or self.code
+            # A failed request says more than a dry run that could not list everything.
+            self.code = self.code if self.code and code == wait.INCOMPLETE else code or self.code
         elif self.begins and not quiet and any(not wait.ended(row) for row in rows):
             Screen(sys.stderr).say(_how_to_follow(rows))
         return rows

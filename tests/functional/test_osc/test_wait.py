@@ -685,3 +685,11 @@ class TestText:
         assert screen.cut("abcd", 3) == "abc"
         assert screen.cut("日本語", 5) == "日本"
         assert screen.cut("e\u0301e", 2) == "e\u0301e"
+
+
+def test_a_failed_request_counts_more_than_an_incomplete_dry_run(openstack, stub_cloud, demo):
+    """Exit code 4 would say that there is a plan of each project."""
+    seen = {"type": "plan_complete", "status": False, "reason": "unreachable", "message": "it could not see secrets"}
+    stub_cloud.script(demo, "accepted", {"status": "planned", "conditions": [seen], "mode": "cascade", "dry_run": True})
+    command = ("project", "delete", "--async", "--cascade", "--dry-run", "--wait")
+    assert openstack(*command, "demo", "unknown").code == 1
