@@ -285,5 +285,5 @@ def _template(reason: str, known: str) -> str:
 
 #: A command in a remedy, in single quotes.
 _COMMAND = re.compile(r"(?<![\w'\"])'((?:openstack|mistral) [^'\"]*[^'\" ])'(?![\w'\"])")
-_HARMFUL = re.compile(r"\b(?:delete|undeploy|purge|cancel|force|waiver create)\b")
+_HARMFUL = re.compile(r"\b(?:delete|remove|undeploy|purge|cancel|force|waiver create)\b")
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")

@@ -157,3 +157,8 @@ def test_a_command_has_only_plain_words(id_):
     for known in (KEEP, KEEP.replace("{id}", shlex.quote(id_)) if not id_.startswith("-") else KEEP):
         for each in commands("protected", Subject("d", "p", "image", "image", id_), known):
             assert shlex.split(each) == each.split() == ["openstack", "image", "set", "--private", id_ or "ID"]
+
+
+def test_a_command_that_takes_a_role_away_is_not_copied():
+    assert "openstack role remove" not in commands(Reason.INHERITED_GRANTS)
+    assert commands(Reason.PROTECTED, known="'openstack server remove port s p' ends it") == ()
