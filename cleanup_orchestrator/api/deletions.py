@@ -348,10 +348,10 @@ def _check_fields(body: Body, mode: Mode) -> None:
     :raises ApiError: 400 invalid_body
     """
     if mode is Mode.PURGE and body.get("include_subtree"):
-        text = "needs another mode: mode empty covers one project"
+        text = "needs another mode: mode purge covers one project"
         raise inputs.invalid_field("include_subtree", text, problem="purge_without_subtree")
     if mode is not Mode.PURGE and "selection" in body:
-        text = "needs mode empty: the other modes remove the project"
+        text = "needs mode purge: the other modes remove the project"
         raise inputs.invalid_field("selection", text, problem="selection_without_purge")
     if "plan_id" not in body:
         if "plan_hash" in body:

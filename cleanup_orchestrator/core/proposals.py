@@ -354,7 +354,7 @@ def _why_not_forced(d: Deletion) -> tuple[str, str]:
     """Return the text, and the problem if the text is in the words of the API (``api.errors.PROBLEMS``)."""
     if not d.profile.insists:
         if d.profile.keeps_project and not d.dry_run:
-            text = "mode empty keeps the project with what cannot be deleted, so there is nothing to force"
+            text = "mode purge keeps the project with what cannot be deleted, so there is nothing to force"
             return text, "purge_keeps_project"
         text, problem = "mode report", "report_deletes_nothing"
         if d.dry_run:

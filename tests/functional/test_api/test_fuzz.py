@@ -24,7 +24,7 @@ from tests.support.examples import examples
 EXAMPLES = 6
 #: Fields and codes of a refusal although the request matches its schema: a marker that does not exist, a time that is
 #: past, a sort key twice, a plan or a selection together with another mode, a type without force, Keystone, a domain,
-#: names that the cloud does not have, a tree in mode empty, and kept resources of a deletion that does not record them.
+#: names that the cloud does not have, a tree in mode purge, and kept resources of a deletion that does not record them.
 MORE_THAN_A_SCHEMA = {
     "region",
     "service",

@@ -101,7 +101,7 @@ REFUSALS = [
             (force_, {"status": S.FAILED}, "no_deletion_under_way", "request one first"),
             (force_, {**DELETES, "attempt": 2}, "conflict", "changed during the request"),
             (force_, {**DELETES, "mode": Mode.REPORT}, "not_forcible", "mode report deletes nothing"),
-            (force_, {**DELETES, "mode": Mode.PURGE}, "not_forcible", "mode empty keeps the project"),
+            (force_, {**DELETES, "mode": Mode.PURGE}, "not_forcible", "mode purge keeps the project"),
             (force_, {**DELETES, "mode": Mode.PURGE, "dry_run": True}, "not_forcible", "a dry run deletes nothing"),
             (force_, {**DELETES, "origin": Origin.ADOPTED}, "not_forcible", "adopted"),
             (force_, {"status": S.CANCELLING}, "not_forcible", "being cancelled"),
