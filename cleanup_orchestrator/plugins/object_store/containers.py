@@ -94,7 +94,10 @@ _NO_NUMBERS: Row = {"count": None, "bytes": None}
 
 
 def _numbers(connection: Connection, account: str, row: Row) -> Row:
-    """Return the number of objects of a container and their bytes, as the container itself has them."""
+    """Return the number of objects of a container and their bytes, as the container itself has them.
+
+    Numbers that cannot be true are not known: negative ones, and fewer objects than the account's listing has.
+    """
     name = row.get("name")
     if not isinstance(name, str) or has_dots(name):  # see DOTS
         return _NO_NUMBERS
@@ -102,16 +105,20 @@ def _numbers(connection: Connection, account: str, row: Row) -> Row:
     try:
         exceptions.raise_from_response(response)
         headers = response.headers
-        return {"count": int(headers["X-Container-Object-Count"]), "bytes": int(headers["X-Container-Bytes-Used"])}
+        count, size = int(headers["X-Container-Object-Count"]), int(headers["X-Container-Bytes-Used"])
     except (exceptions.HttpException, LookupError, ValueError):
         return _NO_NUMBERS
+    listed = row.get("count")
+    least = listed if isinstance(listed, int) else 0
+    return {"count": count, "bytes": size} if count >= max(0, least) and size >= 0 else _NO_NUMBERS
 
 
 def _describe(container: Resource, project: ProjectDefinition) -> str:
     count, size = container.data.get("count"), container.data.get("bytes")
-    if count is None:
-        return "how many objects it has is not known: the account's listing, which may be behind, shows none"
-    return f"{count} objects, {size} bytes (the number may be behind, and counts no old versions)"
+    if not isinstance(count, int) or count < 0:
+        return "how many objects it has is not known: the account's listing, which may be behind, does not show it"
+    known = f"{size} bytes" if isinstance(size, int) and size >= 0 else "their size is not known"
+    return f"{count} objects, {known} (the number may be behind, and counts no old versions)"
 
 
 def _bulk_limit(connection: Connection) -> int:

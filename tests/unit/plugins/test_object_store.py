@@ -80,6 +80,14 @@ HELD = {"X-Container-Object-Count": "230", "X-Container-Bytes-Used": "9000"}
         ("c", (0, 0), HELD, 9000, "230 objects, 9000 bytes"),
         ("c", (2, 0), {**HELD, "X-Container-Bytes-Used": "0"}, 0, "230 objects, 0 bytes"),
         ("c", (0, 0), {}, None, "not known"),
+        ("c", (0, 0), {**HELD, "X-Container-Object-Count": "-1"}, None, "not known"),
+        ("c", (0, 0), {**HELD, "X-Container-Bytes-Used": "-1"}, None, "not known"),
+        ("c", (0, 0), {**HELD, "X-Container-Bytes-Used": "9" * 5000}, None, "not known"),
+        ("c", (231, 0), HELD, None, "not known"),  # the container has fewer objects than the account's listing
+        ("c", (-3, 12), HELD, 12, "not known"),
+        ("c", ("many", 12), HELD, 12, "not known"),
+        ("c", (3, -12), HELD, None, "3 objects, their size is not known"),
+        ("c", (3, "x" * 99), HELD, None, "3 objects, their size is not known"),
         ("c", (0, 0), {**HELD, "X-Container-Bytes-Used": "many"}, None, "not known"),
         ("../AUTH_victim/c", (0, 0), HELD, None, "not known"),  # a proxy could resolve it to another account
         ("..", (0, 0), HELD, None, "not known"),
