@@ -85,35 +85,40 @@ def _renamed(action: type) -> Any:
     return type(action.__name__, (action,), {"action_present": staticmethod(label)})
 
 
-def _change_delete(table: Any, choice: str) -> None:
+def _change_delete(table: Any, delete: Any, choice: str) -> None:
     """Rename or hide Horizon's own delete of projects, which leaves their resources behind.
 
+    The actions of other plugins stay, also one that has the same name.
+
+    :param delete: class of Horizon's action
     :raises django.core.exceptions.ImproperlyConfigured: if the setting has another value
     """
     if choice not in (KEEP, RENAME, HIDE):
         raise ImproperlyConfigured(f"{SETTING} is {choice!r}; it must be 'keep', 'rename' or 'hide'")
-    delete = table.base_actions.get("delete")
-    if choice == KEEP or delete is None:
+    if choice == KEEP:
         return
-    old = type(delete)
-    new = None if choice == HIDE else _renamed(old)
-    for name in ("row_actions", "table_actions"):
-        actions = (new if action is old else action for action in getattr(table._meta, name))
-        setattr(table._meta, name, tuple(action for action in actions if action is not None))
-    if new is None:
-        del table.base_actions["delete"]
-    else:
-        table.base_actions["delete"] = new()
+    instead = (_renamed(delete),) if choice == RENAME else ()
+    named = list[Any]()
+    for name in ("row_actions", "table_actions", "table_actions_menu"):
+        old = getattr(table._meta, name)
+        new = tuple(each for action in old for each in (instead if action is delete else (action,)))
+        setattr(table._meta, name, new)
+        named += [action for action in new if action.name == delete.name]
+    # Horizon finds an action of these lists by its name alone.
+    table.base_actions.pop(delete.name, None)
+    if named:
+        others = [action for action in named if action not in instead]
+        table.base_actions[delete.name] = (others or named)[0]()
 
 
 def add() -> None:
     """Add the row action and the table action, once."""
-    from openstack_dashboard.dashboards.identity.projects.tables import TenantsTable
+    from openstack_dashboard.dashboards.identity.projects.tables import DeleteTenantsAction, TenantsTable
 
     options = TenantsTable._meta
     if DeleteWithContents.name in TenantsTable.base_actions:
         return
-    _change_delete(TenantsTable, getattr(settings, SETTING, KEEP))
+    _change_delete(TenantsTable, DeleteTenantsAction, getattr(settings, SETTING, KEEP))
     # Horizon makes one object of each action when it makes the class of the table.
     TenantsTable.base_actions |= {action.name: action() for action in (DeleteWithContents, DeleteSelectedWithContents)}
     options.row_actions = (*options.row_actions, DeleteWithContents)
