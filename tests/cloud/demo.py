@@ -57,7 +57,7 @@ PROJECT, NEIGHBOUR = "demo", "neighbour"
 USER = "cleanup-orchestrator"
 HORIZON_PORT = 31  #: of Horizon, above the first port
 CACHE_TIME = 5  #: seconds that the services cache a token's validation: short, so that settling can be watched
-WIDTH = 100  #: of the text, not of tables
+WIDTH = 80  #: of what is printed: that of a usual terminal
 BEGAN = time.monotonic()
 STOPPING = threading.Event()  #: set after a Ctrl-C: threads that still run print nothing more
 
@@ -116,13 +116,20 @@ def show(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line with the time since the start."""
-    show(f"[{time.monotonic() - BEGAN:5.1f} s] {text}")
+    """Print a text with the time since the start."""
+    show(textwrap.fill(f"[{time.monotonic() - BEGAN:5.1f} s] {text}", WIDTH, subsequent_indent=" " * 10))
 
 
 def headline(text: str) -> None:
     """Print what comes next."""
-    show(f"\n=== {text}")
+    show("\n" + textwrap.fill(f"=== {text}", WIDTH, subsequent_indent="    "))
+
+
+def place(where: str) -> str:
+    """Return where rows are counted, in the width that the table of the proof has for it."""
+    if where.startswith("GET "):
+        return "GET as auditor"
+    return where.partition(":")[0] if ":" in where else "on disk"
 
 
 def interrupt(signum: int, frame: object) -> None:
@@ -351,7 +358,7 @@ def play(demo: Demo) -> None:
     report = demo.ask("project", "deletion", "list", "--project", filled.project_id)[0]
     if report["Status"] != "leftovers":
         raise DemoError(f"the report ended in {report['Status']}, not in leftovers")
-    show("  (not 0, because '--wait' waits for 'deleted', and the report ended in 'leftovers': as it should here)")
+    show("  (not 0, because '--wait' waits for 'deleted', and the report ended in\n  'leftovers': as it should here)")
     user = filler.connect_as(admin, filled.user_name, filled.password, PROJECT)
     networks = sum(1 for _ in user.network.networks(project_id=filled.project_id))
     say(f"the project is as usable as before: {filled.user_name} gets a new token and lists its {networks} networks")
@@ -377,14 +384,15 @@ def play(demo: Demo) -> None:
     turns = [line for line in journal if line["Type"].split(".")[0] in ("deletion", "drain", "inventory", "project")]
     show(f"\n$ openstack project deletion events {identity}\n  ({len(turns)} of its {len(journal)} lines)")
     for line in turns:
-        show(f"  {line['At'][11:19]}  {line['Type']:18}  {textwrap.shorten(line['Message'], 70, placeholder=' …')}")
+        message = textwrap.shorten(line["Message"], WIDTH - 32, placeholder=" …")
+        show(f"  {line['At'][11:19]}  {line['Type']:18}  {message}")
 
     headline("The proof: what the services' own databases and lists have of it, before and now")
     lines = filler.proof(cloud, filled.project_id)
-    show(f"  {'Service':8}  {'What':43} {'Before':>6}  {'Now':>3}  Where")
+    show(f"{'Service':8} {'What':43} {'Before':>6} {'Now':>3} Where")
     for service, where, what, number in lines:
         before = project_before.get(f"{service}: {what} ({where})", "?")
-        show(f"  {service:8}  {what:43} {before:>6}  {number:>3}  {where}")
+        show(f"{service:8} {what:43} {before:>6} {number:>3} {place(where)}")
     if left := [f"{number} {what} ({service})" for service, _, what, number in lines if number]:
         raise DemoError(f"something is left: {', '.join(left)}")
     if (now := count(cloud, neighbour.project_id)) != neighbour_before:
