@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
+from django.template.response import SimpleTemplateResponse
 from django.utils.translation import gettext as _
 from django.views import generic
 from horizon import messages
@@ -48,6 +49,18 @@ def _pairs(request: HttpRequest) -> Iterable[tuple[str, str]]:
     return [(name, value) for name, values in request.GET.lists() for value in values]
 
 
+#: Characters that change the direction of a text, with what is shown instead, as by ``sdk.one_line``.
+_DIRECTIONS = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?")
+
+
+def legible(response: HttpResponse) -> None:
+    """Replace the characters that change the direction of a text in a rendered page.
+
+    Users choose names and reasons. With such a character, a name looks like that of another project or resource.
+    """
+    response.content = response.content.decode().translate(_DIRECTIONS).encode()
+
+
 class Guarded(PageTitleMixin):
     """A page that shows what the API says when it cannot be loaded. A user never sees a stack trace of a call."""
 
@@ -55,9 +68,12 @@ class Guarded(PageTitleMixin):
         """Answer the request; show the reason if a call fails."""
         try:
             response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-            return response
         except calls.FAILURES as exc:
-            return unavailable(request, exc)
+            response = unavailable(request, exc)
+            legible(response)
+        if isinstance(response, SimpleTemplateResponse):
+            response.add_post_render_callback(legible)
+        return response
 
 
 def unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:

@@ -52,7 +52,7 @@ def _read(request: HttpRequest) -> dict[str, Any] | None:
         # A refusal is that of this user, and says nothing about the brake to others.
         refused = isinstance(exc, sdk.ApiError) and exc.status_code in (401, 403)
         return None if refused else {"known": False}
-    return {"known": True, "on": brake.on, "reason": brake.reason, "since": brake.since}
+    return {"known": True, "on": brake.on, "reason": sdk.one_line(brake.reason), "since": brake.since}
 
 
 class BrakeHeader(TemplateView):
