@@ -126,6 +126,11 @@ class Browser:
         """Wait until the condition holds, and return what it returned."""
         return WebDriverWait(self.driver, patience, 0.2).until(lambda driver: condition(), f"no {what}: {self.where()}")
 
+    def sideways(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
+        root = "document.documentElement"
+        return int(self.driver.execute_script(f"return {root}.scrollWidth - {root}.clientWidth"))
+
     def where(self) -> str:
         """Return the page that is shown, for a message."""
         return f"{self.driver.title} ({self.driver.current_url})"

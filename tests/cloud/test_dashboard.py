@@ -200,6 +200,9 @@ def test_a_blocker_is_shown_with_its_owner_and_cleared(site: Site, browser: Brow
     blockers = browser.text("#pc-blockers")
     assert "neighbour-" in blockers and port in blockers, blockers
     browser.shot("blocked")
+    browser.driver.set_window_size(390, 1000)
+    assert browser.sideways() == 0, "only the tables scroll sideways"
+    browser.driver.set_window_size(1400, 1000)
     browser.open(DELETIONS)
     assert "Blocked" in browser.text(f"#pc-row-{identity}")
     browser.shot("deletions")
@@ -400,6 +403,16 @@ def test_a_domain_manager_sees_the_deletions_of_the_domain_only(site: Site) -> N
         browser.submit("#pc-request")
         (made,) = [d for d in site.api.deletions(project_id=project.id) if not d.dry_run]
         assert made.user_name == manager
+
+
+def test_the_direction_of_a_name_cannot_be_reversed(site: Site, browser: Browser) -> None:
+    made = site.admin.identity.create_project(name="pay\u202egnp.exe", domain_id="default")
+    try:
+        run = dry_run(browser, made.id, "cascade")
+        assert "pay?gnp.exe" in browser.text(f"#pc-found-{run}-name")
+        assert "\u202e" not in browser.driver.page_source
+    finally:
+        site.admin.identity.delete_project(made)
 
 
 @pytest.mark.parametrize("name", [MARKUP, ARABIC, "x" * 64])
