@@ -57,6 +57,8 @@ def of_project(request: HttpRequest, project_id: str | None) -> str:
 
 
 def _url(request: HttpRequest, dashboard: str, place: Place, id_: str) -> str:
+    if id_ in (".", ".."):  # a browser takes them for folders, and opens another page
+        return ""
     try:
         registered = horizon.get_dashboard(dashboard)
         context = {"request": request}

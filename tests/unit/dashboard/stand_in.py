@@ -39,6 +39,7 @@ def _modules() -> dict[str, types.ModuleType]:
     exceptions = {each.__name__: each for each in (HorizonException, NotAuthenticated, ServiceCatalogException)}
     contents: dict[str, dict[str, Any]] = {
         "horizon": {"messages": MESSAGES, "tables": types.SimpleNamespace(LinkAction=object, BatchAction=object)},
+        "horizon.base": {"NotRegistered": type("NotRegistered", (Exception,), {})},
         "horizon.exceptions": exceptions,
         "horizon.views": {"PageTitleMixin": type("PageTitleMixin", (), {})},
         "openstack_auth": {},
