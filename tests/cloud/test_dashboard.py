@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from cleanup_orchestrator import sdk
 from tests.cloud import demo, filler
@@ -203,6 +204,13 @@ def test_a_blocker_is_shown_with_its_owner_and_cleared(site: Site, browser: Brow
     browser.driver.set_window_size(390, 1000)
     assert browser.sideways() == 0, "only the tables scroll sideways"
     browser.driver.set_window_size(1400, 1000)
+    command = browser.text(".pc-command code")
+    browser.click(".pc-copy")
+    browser.until(lambda: browser.get("#pc-said").get_attribute("textContent") == "Copied", "copy")
+    browser.open(DELETIONS)
+    field = browser.get("#id_project")
+    field.send_keys(Keys.CONTROL, "v")
+    assert field.get_attribute("value") == command, "what is shown is copied, and nothing else"
     browser.open(DELETIONS)
     assert "Blocked" in browser.text(f"#pc-row-{identity}")
     browser.shot("deletions")
@@ -316,9 +324,10 @@ def test_only_the_fields_of_the_chosen_mode_are_shown(site: Site, browser: Brows
     open_request(browser, filled.project_id)
     assert browser.get("input[name=mode]:checked").get_attribute("value") == "cascade"
     services, below = browser.get("#id_services"), browser.get("#id_include_subtree")
-    assert below.is_displayed() and not services.is_displayed()
+    assert below.is_displayed() and not services.is_displayed() and not services.is_enabled()
     browser.click("input[name=mode][value=purge]")
-    assert services.is_displayed() and not below.is_displayed()
+    assert services.is_displayed() and services.is_enabled() and not below.is_displayed()
+    assert not below.is_enabled(), "a field of another mode is not sent"
 
 
 @pytest.mark.parametrize("width", [1400, 390])
