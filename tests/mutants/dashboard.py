@@ -329,6 +329,13 @@ MUTATIONS = (
         tests("dashboard/places"),
     ),
     Mutation(
+        "A lien or a waiver can end in the past",
+        f"{PANELS}times.py",
+        "if moment <= datetime.datetime.now(datetime.UTC):",
+        "if False:",
+        tests("dashboard/times"),
+    ),
+    Mutation(
         "A name reverses the text of a page",
         f"{PANELS}pages.py",
         "            response.add_post_render_callback(legible)\n",
