@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from django import template
-from django.template.defaultfilters import date
+from django.template.defaultfilters import capfirst, date
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
@@ -131,3 +131,10 @@ def scan_status_class(value: str) -> str:
 def remedies(blockers: Any) -> list[remedies_.Remedy]:
     """Return the remedies of blockers, each once, with the blockers that it is for."""
     return remedies_.grouped(blockers or ())
+
+
+@register.filter
+def sentence(message: str) -> str:
+    """Return a message with a capital at its beginning, unless it begins with the name of a type (network.port)."""
+    first = str(message).partition(" ")[0].rstrip(".:;,")
+    return str(message) if "." in first or "_" in first else str(capfirst(message))

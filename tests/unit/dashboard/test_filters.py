@@ -52,3 +52,17 @@ def test_a_list_says_how_many_more_there_are(number, shown, more):
 @pytest.mark.parametrize(("part", "whole", "percent"), [(0, 0, 0), (None, 4, 0), (1, 3, 33), (4, 4, 100), (9, 4, 100)])
 def test_a_part_is_between_nothing_and_everything(part, whole, percent):
     assert filters.percent_of(part, whole) == percent
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("removed; nothing is left", "Removed; nothing is left"),
+        ("network.network 4ae8 may need it", "network.network 4ae8 may need it"),
+        ("router_port: in use", "router_port: in use"),
+        ("blocked.", "Blocked."),
+        ("", ""),
+    ],
+)
+def test_a_message_begins_with_a_capital_and_a_name_of_a_type_stays(message, shown):
+    assert filters.sentence(message) == shown
