@@ -329,6 +329,27 @@ MUTATIONS = (
         tests("dashboard/places"),
     ),
     Mutation(
+        "The certificate of the API is not verified",
+        f"{PANELS}calls.py",
+        "verify=False if settings.OPENSTACK_SSL_NO_VERIFY else verify",
+        "verify=False",
+        tests("dashboard/calls"),
+    ),
+    Mutation(
+        "A page waits for Keystone once for each project",
+        f"{PANELS}projects.py",
+        "break  # Keystone does not answer",
+        "continue  # Keystone does not answer",
+        tests("dashboard/calls"),
+    ),
+    Mutation(
+        "The action of a row is shown whatever the policy says",
+        f"{PANELS}deletions/project_actions.py",
+        "and calls.allowed(request, _RULE, domain_id, project_id)",
+        "",
+        tests("dashboard/project_actions"),
+    ),
+    Mutation(
         "A lien or a waiver can end in the past",
         f"{PANELS}times.py",
         "if moment <= datetime.datetime.now(datetime.UTC):",

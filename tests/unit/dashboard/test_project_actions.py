@@ -91,3 +91,14 @@ def test_a_renamed_delete_says_what_it_leaves_and_does_the_same(table):
 def test_another_value_is_refused(table):
     with pytest.raises(ImproperlyConfigured, match="PROJECT_CLEANUP_KEYSTONE_DELETE"):
         project_actions._change_delete(table, Delete, "Hide")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("offered", [True, False])
+def test_the_action_of_a_row_follows_the_policy_for_its_project(monkeypatch, allowed, offered):
+    asked = []
+    monkeypatch.setattr(project_actions.calls, "allowed", lambda _, *about: asked.append(about) or allowed)
+    request = types.SimpleNamespace(user=types.SimpleNamespace(has_perms=lambda _: offered))
+    project = types.SimpleNamespace(id="p", domain_id="d")
+    assert project_actions.DeleteWithContents().allowed(request, project) is (allowed and offered)
+    assert asked == ([("cleanup:deletions:create", "d", "p")] if offered else [])
