@@ -261,6 +261,7 @@ def commands(reason: str, subject: Subject = Subject(), known: str = "") -> tupl
 
     The text of the remedy can name further ones. A command that deletes or gives up something, that ends the deletion,
     or that changes a resource of another project is left out: nobody runs it without the text that says what it harms.
+    So is one that sets a name which the reader has to choose: unchanged, it succeeds, and sets the name NAME.
     So is one with a value that a shell would not read as one word, or that a client would read as an option: users
     choose some of the values.
 
@@ -285,5 +286,5 @@ def _template(reason: str, known: str) -> str:
 
 #: A command in a remedy, in single quotes.
 _COMMAND = re.compile(r"(?<![\w'\"])'((?:openstack|mistral) [^'\"]*[^'\" ])'(?![\w'\"])")
-_HARMFUL = re.compile(r"\b(?:delete|remove|undeploy|purge|cancel|force|waiver create)\b")
+_HARMFUL = re.compile(r"\b(?:delete|remove|undeploy|purge|cancel|force|waiver create|set --name)\b")
 _PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")

@@ -122,6 +122,13 @@ def test_the_commands_of_a_remedy_can_be_copied_if_they_delete_nothing(reason, k
     assert found == expected
 
 
+@pytest.mark.parametrize("reason", [None, *Reason])
+def test_a_copied_command_renames_nothing_to_a_placeholder(reason):
+    """A command with USER fails until the reader fills it in. One that sets the name NAME succeeds as it is."""
+    known = "an admin renames it ('openstack project set --name NAME {project}')" if reason is None else ""
+    assert [each for each in commands(reason or "protected", Subject("d", "p"), known) if "NAME" in each] == []
+
+
 HOSTILE = [
     "x; reboot",
     "$(reboot)",
