@@ -45,7 +45,7 @@ def lines(deletion: Mapping[str, Any], good: bool, elapsed: str, before: int = 0
         told += [f"{_INDENT}{line}" for line in overview.lines(_present(deletion))]
     elif message := one_line(deletion.get("message") or deletion.get("reason") or ""):
         # The table has the details of a long message.
-        text = textwrap.shorten(message, MESSAGE_WIDTH, placeholder=" …") if table else message
+        text = textwrap.shorten(message, MESSAGE_WIDTH, placeholder=" …", break_on_hyphens=False) if table else message
         told.append(f"{_INDENT}{text}")
     told += [f"{_INDENT}{line}" for line in _explained(deletion, before)]
     told += table

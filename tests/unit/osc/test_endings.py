@@ -102,3 +102,10 @@ def test_the_next_step_of_a_tree_has_its_projects_below():
     assert f"Delete them, the projects below, and the project with: {cascade}" in told_by_report
     told_by_plan = told(good=True, status="planned", dry_run=True, mode="cascade", **tree)
     assert told_by_plan[-1] == f"Delete these, the projects below, and the project with: {cascade}"
+
+
+def test_a_long_message_is_cut_between_words():
+    types_ = ", ".join(["network.network", "network.router", "network.router_port", "network.subnet"])
+    message = f"5 left in {types_}, object-store.container; and so on"
+    lines = told(status="leftovers", mode="report", counts=[PORTS], message=message)
+    assert f"5 left in {types_}, …" in lines
