@@ -71,8 +71,8 @@ MUTATIONS = (
     Mutation(
         "A cascade without an answer counts as confirmed",
         f"{OSC}confirm.py",
-        'return sys.stdin.readline().strip().lower() in ("y", "yes")',
-        'return sys.stdin.readline().strip().lower() not in ("n", "no")',
+        'return answer.strip().lower() in ("y", "yes")',
+        'return answer.strip().lower() not in ("n", "no")',
         of("confirm"),
     ),
     Mutation(
@@ -190,7 +190,7 @@ MUTATIONS = (
     Mutation(
         "The question before a cascade shows a report that is older than the dry run",
         f"{OSC}confirm.py",
-        'if report is None or (known and str(known.at) >= str(report.get("finished_at"))):',
+        'if report is None or (known and overview.is_before(report.get("finished_at"), known.at)):',
         "if report is None:",
         of("confirm"),
     ),
@@ -253,7 +253,7 @@ MUTATIONS = (
     Mutation(
         "A wide character breaks the progress on a terminal",
         f"{OSC}screen.py",
-        'return 2 if unicodedata.east_asian_width(char) in "WF" else int(not unicodedata.combining(char))',
+        'return 2 if unicodedata.east_asian_width(char) in "WF" else 1',
         "return 1",
         tests("osc/screen"),
     ),

@@ -18,6 +18,7 @@ def summary(site, id_, token=ks.ADMIN):
 def reported(site, number=2):
     made = site.ask()
     inventory(site, made["id"], "port", [str(n) for n in range(number)])
+    inventory(site, made["id"], "image", [], kept_resources=["kept"], service="image")
     ended(site, made["id"], status=Status.LEFTOVERS)
     return made["id"]
 
