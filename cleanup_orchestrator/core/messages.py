@@ -26,7 +26,7 @@ _ACTIONS: Mapping[str, str] = {
 #: Keystone does not know the project, so that no cascade can be requested.
 _AFTER_NOTICE = "remove the leftovers by hand, then retry; or run an orphan scan, and adopt the project"
 #: A report deletes nothing, so that a retry lists the same again.
-_AFTER_REPORT = "request a cascade, which deletes the leftovers; or remove them by hand, then retry"
+_AFTER_REPORT = "request a cascade, which deletes the leftovers that nothing blocks; or remove them by hand, then retry"
 
 
 def needed_action(attention: Iterable[str], profile: Profile) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
@@ -71,15 +72,17 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
     """Yield the containers of the project's account.
 
     The listing of the account is behind: a container that was filled minutes ago still has no objects in it. So such a
-    container is asked itself (HEAD), up to ``_ASKED`` of them. The numbers of the others are not known.
+    container is asked itself (HEAD), up to ``_ASKED`` of them, and none after one that does not answer. The numbers of
+    the others are not known: they are for people alone, and must not make the list unknown.
     """
     account, asked = account_url(connection, project), 0
     try:
         for page in list_pages(connection, account):
             for row in page:
                 if row.get("count") == 0 or row.get("bytes") == 0:
-                    row = {**row, **(_numbers(connection, account, row) if asked < _ASKED else _NO_NUMBERS)}
-                    asked += 1
+                    numbers = _numbers(connection, account, row) if asked < _ASKED else None
+                    asked = _ASKED if numbers is None else asked + 1
+                    row = {**row, **(numbers or _NO_NUMBERS)}
                 yield row
     except exceptions.HttpException as error:
         if error.status_code == 403 and project.gone:
@@ -93,21 +96,25 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
 _NO_NUMBERS: Row = {"count": None, "bytes": None}
 
 
-def _numbers(connection: Connection, account: str, row: Row) -> Row:
-    """Return the number of objects of a container and their bytes, as the container itself has them.
+def _numbers(connection: Connection, account: str, row: Row) -> Row | None:
+    """Return the number of objects of a container and their bytes, as the container has them; ``None``: no answer.
 
     Numbers that cannot be true are not known: negative ones, and fewer objects than the account's listing has.
     """
     name = row.get("name")
     if not isinstance(name, str) or has_dots(name):  # see DOTS
         return _NO_NUMBERS
-    response = send(connection, "HEAD", account, name)
     try:
+        response = send(connection, "HEAD", account, name)
         exceptions.raise_from_response(response)
         headers = response.headers
         count, size = int(headers["X-Container-Object-Count"]), int(headers["X-Container-Bytes-Used"])
-    except (exceptions.HttpException, LookupError, ValueError):
+    except (LookupError, ValueError):
         return _NO_NUMBERS
+    except Exception as error:
+        if classify(error).reason is not Reason.UNREACHABLE and not isinstance(error, exceptions.HttpException):
+            raise
+        return None
     listed = row.get("count")
     least = listed if isinstance(listed, int) else 0
     return {"count": count, "bytes": size} if count >= max(0, least) and size >= 0 else _NO_NUMBERS

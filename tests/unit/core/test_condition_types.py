@@ -50,7 +50,10 @@ def test_what_asks_for_a_person(types, reason, expected):
     [
         ({"status": Status.LEFTOVERS, "mode": Mode.CASCADE}, "remove the leftovers, then retry"),
         ({"status": Status.LEFTOVERS, "mode": Mode.PURGE}, "remove the leftovers, then retry"),
-        ({"status": Status.LEFTOVERS, "mode": Mode.REPORT}, "request a cascade, which deletes the leftovers; or "),
+        (
+            {"status": Status.LEFTOVERS, "mode": Mode.REPORT},
+            "request a cascade, which deletes the leftovers that nothing blocks; or ",
+        ),
         ({"status": Status.LEFTOVERS, "mode": Mode.REPORT, "origin": Origin.NOTICED}, "run an orphan scan"),
         ({"status": Status.FAILED, "mode": Mode.REPORT}, "remove the cause, then retry"),
         ({"status": Status.DELETED}, ""),

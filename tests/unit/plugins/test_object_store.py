@@ -7,12 +7,13 @@ import types
 from urllib.parse import unquote
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout
 from openstack import exceptions
 
 from cleanup_orchestrator.cloud.session import unreadable_names
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.errors import BadAnswer, UnreadableName, classify
+from cleanup_orchestrator.errors import BadAnswer, Stopped, UnreadableName, classify
 from cleanup_orchestrator.plugins import object_store
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource
 from cleanup_orchestrator.plugins.object_store import common, containers
@@ -118,6 +119,31 @@ def test_only_the_first_hundred_containers_are_asked():
     sizes = [left.size for left in inventory(TYPES["container"], cloud, OUTSIDE).leftovers]
     assert sizes == [9000] * 100 + [None] * 20
     assert sum(method == "HEAD" for method, *_ in cloud.object_store.asked) == 100
+
+
+@pytest.mark.parametrize("failure", [ConnectTimeout("late"), ConnectFailure("away"), 503, 404])
+def test_a_container_that_does_not_answer_makes_no_list_unknown(failure):
+    """Its numbers are for people alone. Each further question could wait for as long."""
+    rows = [{"name": f"c{n}", "count": 0, "bytes": 0} for n in range(9)]
+
+    def answer(method, _url, query, _body):
+        if method == "HEAD" and isinstance(failure, Exception):
+            raise failure
+        return (failure, "") if method == "HEAD" else (200, [] if query.get("marker") else rows)
+
+    cloud = swift("p", answer)
+    found = inventory(TYPES["container"], cloud, OUTSIDE)
+    assert (found.outcome, [left.size for left in found.leftovers]) == (Outcome.LEFTOVERS, [None] * 9)
+    assert sum(method == "HEAD" for method, *_ in cloud.object_store.asked) == 1
+
+
+def test_a_lost_lease_ends_the_list_of_containers():
+    def answer(method, _url, query, _body):
+        if method == "HEAD":
+            raise Stopped("another worker holds the step")
+        return 200, [] if query.get("marker") else [{"name": "c", "count": 0, "bytes": 0}]
+
+    assert inventory(TYPES["container"], swift("p", answer), OUTSIDE).outcome is Outcome.UNKNOWN
 
 
 @pytest.mark.parametrize("url", ["http://swift/v1/AUTH_other", "http://swift/v1", ""])
