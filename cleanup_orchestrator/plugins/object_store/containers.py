@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
@@ -112,9 +111,11 @@ def _numbers(connection: Connection, account: str, row: Row) -> Row | None:
     except (LookupError, ValueError):
         return _NO_NUMBERS
     except Exception as error:
-        if classify(error).reason is not Reason.UNREACHABLE and not isinstance(error, exceptions.HttpException):
-            raise
-        return None
+        from keystoneauth1.exceptions import ConnectionError as NoConnection  # not before the first call
+
+        if isinstance(error, NoConnection | exceptions.HttpException):
+            return None
+        raise
     listed = row.get("count")
     least = listed if isinstance(listed, int) else 0
     return {"count": count, "bytes": size} if count >= max(0, least) and size >= 0 else _NO_NUMBERS
