@@ -59,7 +59,7 @@ def plan(
     return render(
         shapes.Plan,
         d,
-        summary=summary(d, steps, counts, limit),
+        summary=_sentence(d, steps, types, limit),
         created_at=d.finished_at,
         expires_at=until,
         hash=plans.hash_of(steps),
@@ -96,7 +96,10 @@ def summary(d: DeletionView, steps: Sequence[StepView], counts: Counts, limit: i
 
     :param limit: resources that one deletion may delete without an approval; 0: no limit
     """
-    types = planned_types(d, steps, counts)
+    return _sentence(d, steps, planned_types(d, steps, counts), limit)
+
+
+def _sentence(d: DeletionView, steps: Sequence[StepView], types: Sequence[Mapping[str, Any]], limit: int) -> str:
     foreseen = summaries.Foreseen(
         delete=sum(each["delete"] for each in types),
         services=len({each["service"] for each in types if each["delete"]}),

@@ -76,11 +76,8 @@ class Blockers(Rows):
     def after(self) -> list[str]:
         """The lines for after the table."""
         commands = dict.fromkeys(one_line(each) for row in self._value or () for each in row.get("commands") or ())
-        return (
-            ["Commands that clear blockers, if that is what you want:", *(f"  {unbroken(each)}" for each in commands)]
-            if (commands)
-            else []
-        )
+        head = ["Commands that clear blockers, if that is what you want:"] if commands else []
+        return [*head, *(f"  {unbroken(each)}" for each in commands)]
 
 
 class Children(Rows):
