@@ -260,7 +260,7 @@ def commands(reason: str, subject: Subject = Subject(), known: str = "") -> tupl
     """Return the commands of a remedy that a person can copy.
 
     The text of the remedy can name further ones. A command that deletes or gives up something, that ends the deletion,
-    or that changes a resource of another project is left out: nobody runs it without the text that says what it harms.
+    or that changes a resource of another project is left out: the text of the remedy says what it harms.
     So is one that sets a name which the reader has to choose: unchanged, it succeeds, and sets the name NAME.
     So is one with a value that a shell would not read as one word, or that a client would read as an option: users
     choose some of the values.

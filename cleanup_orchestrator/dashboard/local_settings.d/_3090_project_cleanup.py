@@ -15,5 +15,5 @@ DEFAULT_POLICY_FILES = {
 
 # What becomes of Horizon's own "Delete Project" in Identity → Projects. It deletes the project in Keystone, and leaves
 # its resources behind, unless Keystone passes such deletes on to the orchestrator. "keep": it stays as it is. "rename":
-# its label says that it leaves resources behind. "hide": nobody sees it. Set it in local_settings.py.
+# its label says that it leaves resources behind. "hide": Horizon does not show it. Set it in local_settings.py.
 PROJECT_CLEANUP_KEYSTONE_DELETE = globals().get("PROJECT_CLEANUP_KEYSTONE_DELETE", "keep")
