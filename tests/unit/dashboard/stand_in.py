@@ -6,8 +6,6 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
-
 
 class HorizonException(Exception):
     """The base of Horizon's exceptions."""
@@ -63,8 +61,6 @@ def _modules() -> dict[str, types.ModuleType]:
 @contextlib.contextmanager
 def horizon() -> Iterator[None]:
     """Let the modules of the panels be imported within the block; other modules do not see the stand-in."""
-    if not settings.configured:
-        settings.configure(USE_I18N=False)
     modules = _modules()
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)

@@ -3,7 +3,6 @@
 import pathlib
 
 import pytest
-from django.conf import settings
 from django.template import Context, Engine
 
 from cleanup_orchestrator import sdk
@@ -32,8 +31,6 @@ class Client:
 
 def said(**values):
     """Return what the page says of a dry run that found no resources."""
-    if not settings.configured:
-        settings.configure(USE_I18N=False)
     libraries = {
         "i18n": "django.templatetags.i18n",
         "project_cleanup": "cleanup_orchestrator.dashboard.templatetags.project_cleanup",

@@ -1,0 +1,6 @@
+"""Django has its settings before a test of the panels runs, also if only one file of tests runs."""
+
+from django.conf import settings
+
+if not settings.configured:
+    settings.configure(USE_I18N=False)
