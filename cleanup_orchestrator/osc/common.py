@@ -355,7 +355,8 @@ def _blocker(blocker: Mapping[str, Any]) -> list[str]:
     if named := blocker.get("resources"):
         more = (blocker.get("number") or 0) - len(named)
         texts = [resource(each) for each in named] + ([f"and {more} more"] if more > 0 else [])
-        lines.append(f"    concerns: {', '.join(texts)}")
+        # One line each: a name can contain whatever would separate it from the next one.
+        lines += [f"    {'' if n else 'concerns:':9} {text}" for n, text in enumerate(texts)]
     if blocker.get("blocked_by"):
         lines.append("    blocked by: " + "; ".join(reference(each) for each in blocker["blocked_by"]))
     return lines

@@ -11,14 +11,8 @@ from typing import Any
 from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.sdk import one_line
+from cleanup_orchestrator.sdk.text import FIRST_TYPES
 
-#: Types that are named first, with their names for one and for several resources. All others share one line.
-_FIRST: Mapping[str, tuple[str, str]] = {
-    "compute.server": ("server", "servers"),
-    "block-storage.volume": ("volume", "volumes"),
-    "image.image": ("image", "images"),
-    "network.floating_ip": ("floating IP", "floating IPs"),
-}
 #: Length from which a line about the other types names no further one.
 _LONGEST = 57
 #: Types that are named as moving, and as waiting.
@@ -40,8 +34,8 @@ def numbers(rows: Iterable[Mapping[str, Any]], key: str) -> Counter[str]:
 
 def lines(found: Mapping[str, int]) -> list[str]:
     """Return at most two lines about these resources."""
-    first = [f"{found[name]} {words[found[name] != 1]}" for name, words in _FIRST.items() if found.get(name)]
-    others = sorted((-number, name) for name, number in found.items() if number and name not in _FIRST)
+    first = [f"{found[name]} {words[found[name] != 1]}" for name, words in FIRST_TYPES.items() if found.get(name)]
+    others = sorted((-number, name) for name, number in found.items() if number and name not in FIRST_TYPES)
     told = [", ".join(first)] if first else []
     if not others:
         return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 #: Letters and symbols that look like spaces, as in ``core.redact``.
@@ -12,6 +13,14 @@ DELETION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The form of an id of Keystone.
 KEYSTONE_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 
+
+#: Types that a person looks for first, with their names for one and for several resources.
+FIRST_TYPES: Mapping[str, tuple[str, str]] = {
+    "compute.server": ("server", "servers"),
+    "block-storage.volume": ("volume", "volumes"),
+    "image.image": ("image", "images"),
+    "network.floating_ip": ("floating IP", "floating IPs"),
+}
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 

@@ -89,11 +89,23 @@ COUNTS = [
 ]
 PROGRESS = {"found": 33, "remaining": 33, "kept": 1, "unknown": 1, "steps": 54, "steps_done": 54}
 TYPES = [
-    {**row, "delete": row["remaining"], "keep": row["kept"], "protect": 0, "size": None, "known": True, "waived": False}
+    {
+        **row,
+        "delete": row["remaining"],
+        "keep": row["kept"],
+        "protect": 2 if row["type"] == "image" else 0,
+        "size": None,
+        "known": True,
+        "waived": False,
+    }
     for row in COUNTS
     if row["outcome"] != "unknown"
 ]
-SUMMARY = "33 resources in 8 services will be deleted, and the project is removed after that; nothing blocks it"
+GOES = "33 resources in 8 services will be deleted, and the project is removed after that"
+FREE = f"{GOES}; nothing blocks it"
+#: By the counts of a report, and by those of the plan.
+UNSEEN = f"{GOES}; blocked by 1 type that could not be listed"
+BLOCKED = f"{GOES}; blocked by 2 resources and 2 types that could not be listed"
 PLAN_FALSE = {
     "type": "plan_complete",
     "status": False,
@@ -117,7 +129,7 @@ def fill(cloud):
             "counts": COUNTS,
             "progress": PROGRESS,
             "message": "the project owns 33 resources",
-            "summary": SUMMARY,
+            "summary": UNSEEN,
         },
     )
     cloud.leftovers[report] = RESOURCES
@@ -152,11 +164,12 @@ def fill(cloud):
         "hash": stub.PLAN_HASH,
         "project_name": "other",
         "project_id": DEAD,
-        "summary": SUMMARY,
+        "summary": BLOCKED,
         "complete": False,
         "unknown": ["shared-file-system.share@RegionOne", "dns.zone@RegionTwo"],
         "delete": 33,
         "keep": 1,
+        "protect": 2,
         "created_at": "2026-11-21T10:09:00Z",
         "expires_at": "2026-11-22T10:09:00Z",
         "order": [["compute.server", "orchestration.stack"], ["network.port", "network.floating_ip"]],
@@ -245,13 +258,13 @@ STATES = {
     "delete-report-ends": [
         {"status": "inventory", "progress": {"purpose": "inventory", "found": 20, "steps": 54, "steps_done": 27}},
         {"status": "leftovers", "counts": COUNTS, "progress": PROGRESS, "message": "the project owns 33 resources",
-         "summary": SUMMARY},
+         "summary": UNSEEN},
     ],
     "delete-dry-run-ends": [
-        {"status": "planned", "counts": COUNTS[:-2], "progress": {**PROGRESS, "unknown": 0}, "summary": SUMMARY},
+        {"status": "planned", "counts": COUNTS[:-2], "progress": {**PROGRESS, "unknown": 0}, "summary": FREE},
     ],
     "delete-dry-run-is-incomplete": [
-        {"status": "planned", "counts": COUNTS, "progress": PROGRESS, "summary": SUMMARY, "conditions": [PLAN_FALSE]},
+        {"status": "planned", "counts": COUNTS, "progress": PROGRESS, "summary": UNSEEN, "conditions": [PLAN_FALSE]},
     ],
     "delete-is-blocked": [
         {"status": "deleting", "counts": MOVING, "progress": {"found": 33, "deleted": 20, "remaining": 13},

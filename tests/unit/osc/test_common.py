@@ -93,13 +93,20 @@ def test_blockers_have_what_is_behind_them_and_a_remedy():
 
 def test_a_remedy_of_several_blockers_is_said_once_with_the_resources_and_the_commands():
     alike = {"region": "R", "service": "image", "type": "image", "reason": "protected", "remedy": "make it private"}
-    first = {**alike, "message": "it is public", "resources": [{"id": "i1", "name": "golden\x1b"}], "number": 12}
+    first = {
+        **alike,
+        "message": "it is public",
+        "resources": [{"id": "i1", "name": "golden\x1b"}, {"id": "i2"}],
+        "number": 12,
+    }
     first["commands"] = ["openstack image set --private i1"]
     second = {**alike, "type": "member", "message": "it is shared", "resources": [], "commands": first["commands"]}
     other = {**alike, "message": "it is used", "remedy": "delete what uses it"}
     assert [*map(screen.plain, common.blocker_lines([first, other, second]))] == [
         "R image.image: it is public (protected)",
-        "    concerns: golden? (i1), and 11 more",
+        "    concerns: golden? (i1)",
+        "              i2",
+        "              and 10 more",
         "R image.member: it is shared (protected)",
         "    remedy: make it private",
         "        openstack image set --private i1",

@@ -13,11 +13,10 @@ from django.utils.dateparse import parse_datetime
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard.deletions.request.forms import SELECTING
+from cleanup_orchestrator.sdk.text import FIRST_TYPES
 
 #: Resources that are listed by name.
 NAMED = 50
-#: The types that the page lists first; the others are folded up.
-FIRST = ("compute.server", "block-storage.volume", "image.image", "network.floating_ip")
 #: Projects below that are read for a page. Each of them needs two calls.
 BELOW = 50
 
@@ -85,13 +84,12 @@ class Found:
     @property
     def first_types(self) -> list[dict[str, Any]]:
         """The types that a person asks for first."""
-        found = [row for row in self.types if _full(row) in FIRST]
-        return sorted(found, key=lambda row: FIRST.index(_full(row)))
+        return [row for name in FIRST_TYPES for row in self.types if _full(row) == name]
 
     @property
     def other_types(self) -> list[dict[str, Any]]:
         """The other types, which the page folds up."""
-        return [row for row in self.types if _full(row) not in FIRST]
+        return [row for row in self.types if _full(row) not in FIRST_TYPES]
 
     @property
     def other_number(self) -> int:
