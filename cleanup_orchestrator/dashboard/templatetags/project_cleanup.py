@@ -91,14 +91,14 @@ def size(value: int | None) -> str:
 
 
 @register.filter
-def amount(record: Any, unknown: str = "") -> str:
+def amount(record: Any) -> str:
     """Return the number of objects of a record, if it has one, and its size: "230 objects, size not known".
 
-    :param unknown: what stands for an unknown size without objects, where most records can have no size
+    Most types have no size at all. Therefore a record without size and objects has a dash.
     """
     found, bytes_ = record.get("objects"), record.get("size")
     if not isinstance(found, int):
-        return unknown if unknown and not isinstance(bytes_, int) else str(size(bytes_))
+        return size_text(bytes_) if isinstance(bytes_, int) else "–"
     objects = str(ngettext("%d object", "%d objects", found) % found)
     return f"{objects}, {size(bytes_) if isinstance(bytes_, int) else _('size not known')}"
 

@@ -24,17 +24,12 @@ def test_an_unknown_size_is_said_to_be_unknown(unknown):
         ({"objects": 1, "size": 1024}, "1 object, 1 KiB"),
         ({"objects": 0, "size": 0}, "0 objects, 0 B"),
         ({"objects": None, "size": 0}, "0 B"),
-        ({"size": None}, "not known"),
+        ({"size": 0}, "0 B"),
+        ({"size": None}, "–"),
     ],
 )
 def test_a_container_has_the_number_of_its_objects(record, text):
     assert filters.amount(record) == text
-
-
-def test_a_table_of_many_types_has_a_dash_only_where_there_are_no_objects():
-    assert filters.amount({"size": None}, "–") == "–"
-    assert filters.amount({"size": 0}, "–") == "0 B"
-    assert filters.amount({"objects": 3, "size": None}, "–") == "3 objects, size not known"
 
 
 def test_all_times_have_the_same_form_and_a_zone():
