@@ -28,6 +28,7 @@ from cleanup_orchestrator.core.proposals import TOO_FAST, Proposal, Refused, Req
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import StepView
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.drain import base as drain
 
 T = TypeVar("T")
@@ -298,13 +299,12 @@ def limit_reached(many: storage.TooManyDeletions) -> ApiError:
 
 
 def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:
-    named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:NAMED])
-    more = f"; and {len(liens) - NAMED} more" if len(liens) > NAMED else ""
+    named = enumerated([one.explained if "lien" in readable else str(one) for one in liens], NAMED, "; ")
     facts: dict[str, Any] = {"liens": [views.hold(lien, readable) for lien in liens]}
     if "lien" in readable:
         facts["problem"] = "removable_liens"
-        text = f"protected by {named}{more}. Ask the origin of the lien to have it removed: DELETE /v1/liens/{{id}}"
+        text = f"protected by {named}. Ask the origin of the lien to have it removed: DELETE /v1/liens/{{id}}"
     else:
         who = ", ".join(sorted({one.origin for one in liens[:NAMED]}))
-        text = f"protected by {named}{more}. Only an admin can read the reason and remove it: ask {who}, or an admin"
+        text = f"protected by {named}. Only an admin can read the reason and remove it: ask {who}, or an admin"
     return ApiError(409, "project_has_liens", text, **facts)

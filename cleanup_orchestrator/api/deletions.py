@@ -35,6 +35,7 @@ from cleanup_orchestrator.core import approvals, dry_runs, transitions
 from cleanup_orchestrator.core.deletion import DELETING_MODES, Deletion, Mode, Status, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.shapes import queries
 
 LOG = log.getLogger(__name__)
@@ -313,9 +314,8 @@ class Deletions(DeletionHandlers):
 
 
 def _has_children(children: Sequence[str]) -> ApiError:
-    named = ", ".join(children[:NAMED])
-    more = f" and {len(children) - NAMED} more" if len(children) > NAMED else ""
-    text = f"there are projects below this one: {named}{more}; delete them first, or set include_subtree"
+    named = enumerated(children, NAMED)
+    text = f"there are projects below this one: {named}; delete them first, or set include_subtree"
     return ApiError(409, "project_has_children", text, children=list(children))
 
 

@@ -9,6 +9,7 @@ from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
 from cleanup_orchestrator.core.deletion import Deletion, Profile, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, StepView
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.core.transitions import LIVE
 
@@ -156,8 +157,7 @@ def _has_stopped(step: StepView, round_: int) -> bool:
 def _wait(names: tuple[str, ...]) -> str:
     if not names:
         return "its turn comes automatically"
-    more = f" and {len(names) - _NAMED} more types" if len(names) > _NAMED else ""
-    return f"waits for {', '.join(names[:_NAMED])}{more}"
+    return f"waits for {enumerated(names, _NAMED)}"
 
 
 def reason_now(deletion: Deletion, reason: str) -> str:

@@ -14,6 +14,7 @@ from cleanup_orchestrator.core.blockers import remedy_of
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, StepView
+from cleanup_orchestrator.core.texts import enumerated
 
 
 def digest(ids: Iterable[str]) -> str:
@@ -74,10 +75,9 @@ def incomplete(deletion: Deletion, steps: Iterable[Step]) -> str:
     if not missing:
         return ""
     names = [f"{step.name.rstrip('.')}@{step.region} ({_why(step)})" for step in missing]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     remedies = {_why(step): _remedy(deletion, step) for step in missing}
     cure = "; ".join(f"{why}: {what}" for why, what in sorted(remedies.items()))
-    return f"it could not see {', '.join(names[:_NAMED])}{more}. {cure}"
+    return f"it could not see {enumerated(names, _NAMED)}. {cure}"
 
 
 def _why(step: StepView) -> str:

@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.deletion import Deletion, DeletionView
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Step
+from cleanup_orchestrator.core.texts import enumerated
 
 #: The value of ``Lien.deleted_by`` for a lien that ended with its reason. Other liens have a user's id.
 PLUGIN = "plugin"
@@ -45,9 +46,8 @@ def binding(deletion: Deletion) -> bool:
 def sentence(leftovers: Iterable[Leftover]) -> str:
     """Return which leftovers are protected or used by other projects, and why; empty: none."""
     used = [one for one in leftovers if one.reason in _IN_USE and not one.abandoned]
-    said = [f"{one.id}{f' ({one.name})' if one.name else ''}: {one.message[:_LONGEST]}" for one in used[:_NAMED]]
-    more = [f"and {len(used) - _NAMED} more"] if len(used) > _NAMED else []
-    return "; ".join([*said, *more])
+    said = [f"{one.id}{f' ({one.name})' if one.name else ''}: {one.message[:_LONGEST]}" for one in used]
+    return enumerated(said, _NAMED, "; ")
 
 
 def lien(deletion: Deletion, step: Step, in_use: str, now: datetime.datetime) -> Lien:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+from collections import Counter
 from collections.abc import Iterable
 
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
@@ -13,9 +14,12 @@ from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done, in_scope, keeps_last_result
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
+from cleanup_orchestrator.core.texts import enumerated
 
 #: The oldest survey or list that a round shares, counted to the opening of the round.
 SHARED = datetime.timedelta(seconds=30)
+#: Types that one message names.
+_NAMED = 10
 
 
 def found_empty(view: Snapshot) -> tuple[str, ...]:
@@ -358,11 +362,15 @@ def _lacks_token(step: Step) -> bool:
 
 
 def summary(leftovers: list[Step], unknown: list[Step]) -> str:
-    """Say how many resources are left in which types, and what is unknown."""
+    """Say how many resources are left in which types, those with the most first, and what is unknown."""
     parts = []
     if leftovers:
-        names = ", ".join(sorted({s.name for s in leftovers}))
-        parts.append(f"{sum(s.remaining - s.unselected for s in leftovers)} left in {names}")
+        left = Counter[str]()
+        for step in leftovers:
+            left[step.name] += step.remaining - step.unselected
+        names = enumerated(sorted(left, key=lambda name: (-left[name], name)), _NAMED)
+        parts.append(f"{left.total()} left in {names}")
     if unknown:
-        parts.append(f"unknown: {', '.join(sorted({s.name if s.type else s.service for s in unknown}))}")
+        names = enumerated(sorted({s.name if s.type else s.service for s in unknown}), _NAMED)
+        parts.append(f"unknown: {names}")
     return "; ".join(parts) or "nothing left"

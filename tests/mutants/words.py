@@ -9,8 +9,16 @@ RECORDS = "cleanup_orchestrator/store/records.py"
 PLANS = "cleanup_orchestrator/store/plans.py"
 CONTAINERS = "cleanup_orchestrator/plugins/object_store/containers.py"
 ITEM = "cleanup_orchestrator/worker/sweep/item.py"
+TEXTS = "cleanup_orchestrator/core/texts.py"
 
 MUTATIONS = (
+    Mutation(
+        "The things that a text leaves out are not counted",
+        TEXTS,
+        "    if more <= 0:\n",
+        "    if True:\n",
+        tests("core/texts"),
+    ),
     Mutation(
         "Nothing blocks a deletion whose resources are protected",
         SUMMARIES,

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from cleanup_orchestrator.core import references
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.plugins.base import MAX_BLOCKERS, Resource, Verdict, blocker
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.item import Item, State, Unasked
@@ -219,6 +220,5 @@ def _text(members: Sequence[_Node], names: Mapping[_Node, str]) -> str:
     """Return the sentence about a cycle; the types are named if there are several."""
     several = len({type_ for type_, _id in members}) > 1
     titles = [f"{node[0]} {names[node] or node[1]}" if several else names[node] or node[1] for node in members]
-    more = f"... ({len(titles) - MAX_NAMED} more)"
-    shown = titles if len(titles) <= MAX_NAMED else [*titles[:MAX_NAMED], more]
-    return f"it is part of a cycle: {' -> '.join((*shown, titles[0]))}; remove one of these references"
+    shown = enumerated(titles, MAX_NAMED, " -> ")
+    return f"it is part of a cycle: {shown} -> {titles[0]}; remove one of these references"

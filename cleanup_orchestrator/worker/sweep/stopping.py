@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteRefused, classify
 from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
 from cleanup_orchestrator.worker.sweep import uses
@@ -53,12 +54,11 @@ def halt(context: SweepContext, record: Record) -> StepResult:
     for item in running:
         if item.state is State.NEW:
             item.leave(Verdict(Reason.IN_USE, "it is in transition, and may run afterwards"))
-    said = [f"{item.id} ({item.name}): {item.verdict.message}" for item in running[:_NAMED]]
-    more = [f"and {len(running) - _NAMED} more"] if len(running) > _NAMED else []
+    said = [f"{item.id} ({item.name}): {item.verdict.message}" for item in running]
     return StepResult(
         Outcome.UNKNOWN if running else Outcome.CLEAR,
         str(min(item.verdict.reason for item in running)) if running else "",
-        f"not stopped yet: {'; '.join([*said, *more])}" if running else "",
+        f"not stopped yet: {enumerated(said, _NAMED, '; ')}" if running else "",
         found=len(items),
         stopped=tuple(stopped),
     )

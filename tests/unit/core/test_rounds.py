@@ -227,3 +227,13 @@ def test_two_inventories_share_a_survey_only_if_it_found_nothing_to_report(reaso
             break
         world.run(limit=1)
     assert (world.deletion.empty_inventories, world.dispatched.count("survey") - before) == (2, surveys)
+
+
+def test_the_end_names_the_ten_types_with_the_most_left_and_counts_the_others():
+    types = [sweep_step(f"network.t{n:02}") for n in range(12)]
+    world = World(deletion(mode=Mode.REPORT), *types)
+    for n, step in enumerate(types):
+        world.answers[step.name] = lambda _, n=n: left(*map(str, range(n + 1)))
+    assert world.run() is Status.LEFTOVERS
+    named = ", ".join(f"network.t{n:02}" for n in range(11, 1, -1))
+    assert world.deletion.message == f"78 left in {named} and 2 more"
