@@ -100,8 +100,8 @@ MUTATIONS = (
     Mutation(
         "The reason of a lien is shown to the owners of the project",
         f"{API}deletion.py",
-        'named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:NAMED])',
-        'named = "; ".join(one.explained for one in liens[:NAMED])',
+        '[one.explained if "lien" in readable else str(one) for one in liens]',
+        "[one.explained for one in liens]",
         of("liens"),
     ),
     Mutation(

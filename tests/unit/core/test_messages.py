@@ -84,7 +84,7 @@ NETWORK = sweep_step("network.network", after=("network.port", "network.subnet")
         ({}, {"outcome": Outcome.CLEAR}, None),
         ({}, {"kind": StepKind.HALT}, None),
         ({}, {"after": ()}, "its turn comes automatically"),
-        ({}, {"after": tuple(f"a.t{n}" for n in range(7))}, "waits for a.t0, a.t1, a.t2, a.t3, a.t4 and 2 more types"),
+        ({}, {"after": tuple(f"a.t{n}" for n in range(7))}, "waits for a.t0, a.t1, a.t2, a.t3, a.t4 and 2 more"),
     ],
 )
 def test_what_a_type_waits_for(values, step, expected):

@@ -90,7 +90,7 @@ def test_a_long_cycle_names_some_of_its_members():
     rows = tuple(left(str(n), ("a.a", str((n + 1) % count))) for n in range(count))
     result = StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "in use", leftovers=rows)
     told = order.with_cycles(result, "a.a", "us", lambda name: [])
-    assert "n-9 -> ... (20 more) -> n-0; remove" in told.leftovers[0].message
+    assert "n-9 -> and 20 more -> n-0; remove" in told.leftovers[0].message
     assert all("it is part of a cycle" in one.message for one in told.leftovers)
 
 
