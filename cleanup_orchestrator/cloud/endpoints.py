@@ -18,6 +18,7 @@ from keystoneauth1.identity.base import BaseIdentityPlugin
 from os_service_types import ServiceTypes
 
 from cleanup_orchestrator import compat
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.errors import BadAnswer, body
 
 #: What the standard list of service types says.
@@ -125,7 +126,7 @@ class Registered:
         if calls := self._calls_to_enable(of_interface):
             return (
                 f"{what} is registered in Keystone and disabled, so that no token has its endpoint: what it holds is "
-                f"unknown. As an admin: {'; '.join(calls)}"
+                f"unknown. As an admin: {enumerated(calls, _NAMED, '; ')}"
             )
         if here:
             there = ", ".join(sorted({str(each.get("interface")) for each in here}))
@@ -145,8 +146,7 @@ class Registered:
                 calls[f"openstack service set --enable {each['service_id']}"] = None
             if not is_on(each):
                 calls[f"openstack endpoint set --enable {each['id']}"] = None
-        more = len(calls) - _NAMED
-        return [*list(calls)[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        return list(calls)
 
 
 def filled(url: str, project_id: str, user_id: str) -> str:
