@@ -290,6 +290,9 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     from keystone import exception
     from keystone.token import provider
 
+    class ServiceUnavailable(exception.Error):  # type: ignore[misc] # Keystone itself has one from release 30 on
+        code, title = 503, "Service Unavailable"
+
     manager = manager or provider.Manager
     validate, issue = manager.validate_token, manager.issue_token
 
@@ -298,7 +301,7 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
             return fence.stops(token, canary)
         except Unknown as error:
             LOG.debug("refused with 503: %s", error)
-            raise exception.ServiceUnavailable("The projects with a token fence cannot be read now.") from error
+            raise ServiceUnavailable("The projects with a token fence cannot be read now.") from error
 
     @functools.wraps(validate)
     def validate_token(self: Any, token_id: Any, *args: Any, **kwargs: Any) -> Any:

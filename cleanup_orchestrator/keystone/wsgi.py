@@ -30,6 +30,12 @@ def _import_keystone() -> Any:
         sys.argv = argv[:1]
     try:
         from keystone.wsgi import api
+    except ModuleNotFoundError as error:
+        if error.name != "keystone.wsgi":
+            raise
+        from keystone.server import wsgi as server  # Keystone before release 27
+
+        return server.initialize_public_application()
     finally:
         sys.argv = argv
     return api.application

@@ -602,8 +602,7 @@ MUTATIONS = (
     Mutation(
         "Not to know the fences lets a token through",
         FENCE,
-        '            raise exception.ServiceUnavailable("The projects with a token fence cannot be read '
-        'now.") from error\n',
+        '            raise ServiceUnavailable("The projects with a token fence cannot be read now.") from error\n',
         "            return False\n",
         FENCED,
     ),

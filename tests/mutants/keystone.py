@@ -14,6 +14,7 @@ FILTERED = tests("keystone/filter")
 HOSTILE = tests("keystone/http_limits")
 PIPED = tests("keystone/pipeline")
 HOOKED = tests("keystone/intercept")
+SERVED = tests("keystone/wsgi")
 
 MUTATIONS = (
     Mutation(
@@ -126,13 +127,20 @@ MUTATIONS = (
         WSGI,
         "    if not user_id:",
         "    if False:",
-        HOOKED,
+        SERVED,
     ),
     Mutation(
         "Keystone starts without a check of what the fence rests on",
         WSGI,
         "    assumptions.check()\n",
         "",
-        HOOKED,
+        SERVED,
+    ),
+    Mutation(
+        "A Keystone that lacks a module counts as an older release",
+        WSGI,
+        '        if error.name != "keystone.wsgi":\n',
+        "        if False:\n",
+        SERVED,
     ),
 )

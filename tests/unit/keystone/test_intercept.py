@@ -1,15 +1,14 @@
-"""The hook and the WSGI entry, with stand-ins for Flask and Keystone, which this environment does not have.
+"""The hook, with stand-ins for Flask and Keystone, which this environment does not have.
 
-`tests/cloud/test_pipeline.py` runs both in the real Keystone.
+`tests/cloud/test_pipeline.py` runs it in the real Keystone.
 """
 
-import importlib
 import sys
 import types
 
 import pytest
 
-from cleanup_orchestrator.keystone import assumptions, delegations, fence, guard, intercept, options, pipeline, protocol
+from cleanup_orchestrator.keystone import intercept, pipeline, protocol
 
 PROJECT = {"id": "p1", "name": "demo", "domain_id": "d1", "is_domain": False, "options": {}}
 REFUSED = intercept.Refused(404, "There is no project p1.").response
@@ -151,50 +150,3 @@ def test_other_requests_go_on(site, endpoint, method):
     site.request.endpoint, site.request.method = endpoint, method
     assert site.delete() is None
     assert site.handled == []
-
-
-# ------------------------------------------------------------------------------------------------------ the WSGI entry
-@pytest.fixture
-def start(site, monkeypatch):
-    """Import the WSGI entry anew with a user id; return the steps of its start, in their order."""
-
-    def started(user_id):
-        steps = []
-        group = types.SimpleNamespace(user_id=user_id, fence_interval=1)
-        conf = {protocol.GROUP: group}
-        monkeypatch.setitem(sys.modules, "keystone.conf", module("keystone.conf", CONF=conf))
-        sys.modules["keystone"].conf = sys.modules["keystone.conf"]
-        entry = module("keystone.wsgi", api=types.SimpleNamespace(application="keystone"))
-        monkeypatch.setitem(sys.modules, "keystone.wsgi", entry)
-        monkeypatch.delitem(sys.modules, "cleanup_orchestrator.keystone.wsgi", raising=False)
-        for where, name in (
-            (fence, "register_options"), (options, "register"), (fence, "guard_tokens"), (guard, "install"),
-            (pipeline, "install"), (delegations, "install"), (assumptions, "check"),
-        ):  # fmt: skip
-            step = f"{where.__name__.rpartition('.')[2]}.{name}"
-            monkeypatch.setattr(where, name, lambda *_, step=step: steps.append(step))
-        made = importlib.import_module("cleanup_orchestrator.keystone.wsgi")
-        sys.modules.pop("cleanup_orchestrator.keystone.wsgi")
-        assert made.application == "keystone"
-        return steps
-
-    return started
-
-
-def test_the_fence_is_registered_first_and_the_assumptions_are_checked_last(start):
-    assert start("u1") == [
-        "fence.register_options",
-        "options.register",
-        "fence.guard_tokens",
-        "guard.install",
-        "pipeline.install",
-        "delegations.install",
-        "assumptions.check",
-    ]
-
-
-@pytest.mark.parametrize("user_id", ["", "  ", None])
-def test_without_the_orchestrators_user_keystone_does_not_start(start, user_id):
-    """The fence would lock the orchestrator out as well."""
-    with pytest.raises(Exception, match=r"user_id is empty in keystone.conf"):
-        start(user_id)

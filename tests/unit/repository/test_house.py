@@ -257,7 +257,6 @@ TESTED_BY = {
     "core.action_plan": "unit/core/test_decide.py",
     "dashboard": "unit/dashboard/test_pages.py",
     "errors": "unit/core/test_redact.py",
-    "keystone.wsgi": "unit/keystone/test_intercept.py",
     "opts": "functional/test_manual.py",
     "osc.expiring": "functional/test_osc/test_waiver.py",
     "osc.request": "functional/test_osc/test_project_delete.py",
