@@ -27,7 +27,7 @@ from cleanup_orchestrator.core.step import StepResult, Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.worker.sweep.context import OtherType
-from tests.cloud import filler, rows
+from tests.cloud import filler, releases, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
@@ -54,9 +54,14 @@ def free_port_base() -> int:
 
 
 def installed(variable: str, default: str, command: str, **options: Any) -> pathlib.Path:
-    """Return the venv of the services; install it if the variable names it and it does not exist yet."""
-    wanted = os.environ.get(variable)
+    """Return the venv of the services; install it if the variable names it and it does not exist yet.
+
+    An older release (`releases.VARIABLE`) has a venv beside that of the newest one, named after the release.
+    """
+    wanted, release = os.environ.get(variable), releases.wanted()
     venv = pathlib.Path(wanted or ROOT / ".tox" / default)
+    if release != releases.NEWEST:
+        venv = venv.with_name(f"{venv.name}-{release}")
     if not wanted and not (venv / "bin" / command).exists():
         pytest.skip(f"no cloud: set {variable}, or run tox")
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,8 @@
                                                      whose id is in cleanup-user.conf then
     inside.py neutron-schema DATABASE-URL            the schema, straight from the models
     inside.py swift-rings DIRECTORY HOST PORT PORT PORT
+    inside.py swift-server DIRECTORY PROGRAM ARGUMENTS
+                                                     one of Swift's servers, with the swift.conf of the directory
     inside.py certificate CERTIFICATE KEY            a certificate authority for Octavia, for a month
 
 Several commands share one import, which takes longer than the commands.
@@ -17,6 +19,7 @@ import datetime
 import grp
 import os
 import pwd
+import runpy
 import sys
 
 
@@ -87,6 +90,15 @@ def swift_rings(directory: str, host: str, *ports: str) -> None:
         builder.get_ring().save(os.path.join(directory, f"{kind}.ring.gz"))
 
 
+def swift_server(directory: str, program: str, *arguments: str) -> None:
+    """Swift before 2.37 takes its `swift_dir` only after it has read /etc/swift/swift.conf."""
+    from swift.common.utils import set_swift_dir
+
+    set_swift_dir(directory)
+    sys.argv = [program, *arguments]
+    runpy.run_path(program, run_name="__main__")
+
+
 def certificate(path: str, key_path: str) -> None:
     """What `openssl req -x509` makes."""
     from cryptography import x509
@@ -118,6 +130,7 @@ STEPS = {
     "keystone": keystone,
     "neutron-schema": neutron_schema,
     "swift-rings": swift_rings,
+    "swift-server": swift_server,
     "certificate": certificate,
 }
 

@@ -34,27 +34,38 @@ def make_venv(children: Children, venv: pathlib.Path, log: pathlib.Path) -> None
 
 
 def install(
-    children: Children, python: str, arguments: list[str], log: pathlib.Path, progress: Callable[[str], None]
+    children: Children,
+    python: str,
+    arguments: list[str],
+    log: pathlib.Path,
+    progress: Callable[[str], None],
+    until: str = "",
 ) -> None:
     """Installs with uv in seconds where pip takes minutes; where uv fails, pip may know of another index.
 
     Compiles nothing: each service writes the bytecode of the modules that it imports, which are the smaller part.
 
     :param arguments: those after ``pip install``
+    :param until: a day: what was uploaded from then on is left out
     :raises CloudError: neither could install it
     """
     if uv := find_uv():
+        command = [uv, "pip", "install", "--quiet", "--python", python]
+        command += ["--exclude-newer", until] if until else []
         try:
-            children.run("uv", [uv, "pip", "install", "--quiet", "--python", python, *arguments], guarded=True, log=log)
+            children.run("uv", [*command, *arguments], guarded=True, log=log)
             return
         except CloudError as error:
             if children.stopping:
                 raise
             progress(f"{error}; going on with pip")
     pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+    pip += ["--uploaded-prior-to", until] if until else []
     try:
         children.run("pip", [*pip, "--retries", "2", "--timeout", "30", *arguments], guarded=True, log=log)
     except CloudError as error:
+        if "no such option: --uploaded-prior-to" in log.read_text(errors="replace"):
+            raise CloudError(f"{error}: this pip installs no older release (pip 26 does): install uv") from None
         # It says "no matching distribution" when it could not reach the index at all.
         if "connection broken by" in log.read_text(errors="replace"):
             raise CloudError(f"{error} (the package index could not be reached)") from None

@@ -17,6 +17,8 @@ examples:
   python -m tests.cloud.launcher --full status --directory /tmp/whole
   python -m tests.cloud.launcher --only aodh install --directory /tmp/alarms
   python -m tests.cloud.launcher --only aodh up --directory /tmp/alarms
+  python -m tests.cloud.launcher --release 2025.1 install --directory /tmp/older
+  python -m tests.cloud.launcher --release 2025.1 up --directory /tmp/older
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tests.cloud import releases
 from tests.cloud.errors import CloudError
 from tests.cloud.identity import Rest
 from tests.cloud.installing import install, make_venv
@@ -105,7 +108,7 @@ class Cloud:
     `keystone_cache` is a key of `services.keystone.CACHES`. `cleanup_user` is a user that is made before Keystone
     starts, an admin of the service project, and named in Keystone's configuration as the orchestrator's. `python_path`
     is put before the services' own modules; `extra_config` is added to their configuration: {service: {section:
-    {option: value}}}.
+    {option: value}}}. `release` is one of `releases.RELEASES`, by default the one that the environment asks for.
     """
 
     #: The file that exists while a cloud is up, with all that another process needs to use it.
@@ -128,6 +131,7 @@ class Cloud:
         python_path: tuple[str, ...] = (),
         extra_config: Mapping[str, Ini] | None = None,
         port_hint: str = "choose another --port-base",
+        release: str = "",
     ) -> None:
         self.directory = pathlib.Path(directory).expanduser().absolute()
         self.venv = pathlib.Path(venv).expanduser().absolute() if venv else self.directory / "venv"
@@ -145,6 +149,7 @@ class Cloud:
         self._python_path = python_path
         self._extra_config = dict(extra_config or {})
         self._port_hint = port_hint
+        self.release = release or releases.wanted()
         self._lock_file: int | None = None
         self._site: Site | None = None
         self._admin: Rest | None = None
@@ -166,6 +171,7 @@ class Cloud:
                 cleanup_user=self._cleanup_user,
                 services=self._services,
                 extra_config=self._extra_config,
+                release=self.release,
             )
         return self._site
 
@@ -219,7 +225,7 @@ class Cloud:
     def installed(self) -> bool:
         """Return whether the venv has what the requirements name."""
         with contextlib.suppress(OSError):
-            return self._stamp().read_text() == requirements_hash(self._services)
+            return self._stamp().read_text() == requirements_hash(self._services, self.release)
         return False
 
     def install(self, log: str | os.PathLike[str] | None = None) -> None:
@@ -265,11 +271,14 @@ class Cloud:
         try:
             make_venv(self.children, self.venv, log)
             self.progress("installing the services: half a minute with uv, up to four with pip")
-            requirements = ["--requirement", str(requirements_files(self._services)[-1])]
-            install(self.children, python, requirements, log, self.progress)
+            release = releases.RELEASES[self.release]
+            if release.before:
+                install(self.children, python, list(release.before), log, self.progress)
+            requirements = releases.requirements(self.release, requirements_files(self._services))
+            install(self.children, python, requirements, log, self.progress, release.until)
         finally:
             self.children.stop()
-        self._stamp().write_text(requirements_hash(self._services))
+        self._stamp().write_text(requirements_hash(self._services, self.release))
         unfinished.unlink()
 
     def _stamp(self) -> pathlib.Path:
@@ -280,6 +289,8 @@ class Cloud:
     def up(self) -> None:
         """Start everything; return when every service answers. After an error no process is left."""
         began = time.monotonic()
+        if self.release != releases.NEWEST and not set(self._services) <= set(WHOLE):
+            raise CloudError(f"only these services were tried with release {self.release}: {', '.join(WHOLE)}")
         if not (self.venv / "bin" / installed_program(self._services)).exists():
             raise CloudError(f"the services are not installed in {self.venv}: run install first")
         self._claim_directory()
@@ -299,7 +310,8 @@ class Cloud:
             self.down()
             raise
         facts = {"ports": self.ports, "services": self._services, "mariadb_url": self.site.mariadb_url,
-                 "cleanup_user": self._cleanup_user, "token_cache_time": self._token_cache_time}  # fmt: skip
+                 "cleanup_user": self._cleanup_user, "token_cache_time": self._token_cache_time,
+                 "release": self.release}  # fmt: skip
         self._restarts.mkdir(exist_ok=True)
         partial = self._facts.with_suffix(".partial")
         partial.write_text(json.dumps(facts))
@@ -322,6 +334,7 @@ class Cloud:
         facts = json.loads(made._facts.read_text())
         made.ports, made._services = facts["ports"], tuple(facts["services"])
         made._cleanup_user, made._token_cache_time = facts["cleanup_user"], facts["token_cache_time"]
+        made.release = facts["release"]
         made._site = dataclasses.replace(made.site, mariadb_url=facts["mariadb_url"])
         if made.on_mariadb:
             server = MariaDB(made.directory / "mariadb")
@@ -435,6 +448,8 @@ class Cloud:
                     self._fill_catalog(services)
                     catalog.set()
                 wait_for(catalog)
+                if service.accounts:
+                    service.accounts(self.site, self.admin)
                 self._await_daemons(service, stop)
                 self._run(service, service.settings, ".settled", service.files)
                 if service.seed:
@@ -530,7 +545,7 @@ class Cloud:
     def _schemas(self) -> Schemas:
         from tests.cloud.schemas import Schemas
 
-        return Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self._services))
+        return Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self._services, self.release))
 
     def _normalized(self, commands: tuple[tuple[str, ...], ...]) -> list[list[str]]:
         """The commands without the directory of this cloud, which says nothing about what they make."""
@@ -745,7 +760,7 @@ def _installation(services: Collection[str]) -> int:
 
 
 def requirements_files(services: Collection[str] = LIGHT) -> list[pathlib.Path]:
-    """Return the files of the requirements of these services; the last one names the others."""
+    """Return the files of the requirements of these services, which together have all of them."""
     needed = INSTALLATIONS[: _installation(services) + 1]
     return [pathlib.Path(__file__).with_name(file) for _, file, _ in needed]
 
@@ -755,10 +770,10 @@ def installed_program(services: Collection[str]) -> str:
     return INSTALLATIONS[_installation(services)][2]
 
 
-def requirements_hash(services: Collection[str] = LIGHT) -> str:
+def requirements_hash(services: Collection[str] = LIGHT, release: str = releases.NEWEST) -> str:
     """Return a digest of what has to be installed for these services."""
-    text = b"".join(file.read_bytes() for file in requirements_files(services))
-    return hashlib.sha256(text + sys.version.encode()).hexdigest()
+    wanted = releases.requirements(release, requirements_files(services)), releases.RELEASES[release]
+    return hashlib.sha256(f"{wanted}{sys.version}".encode()).hexdigest()
 
 
 def what_each_does(doing: Mapping[str, str]) -> str:
@@ -791,6 +806,12 @@ def main(arguments: list[str] | None = None) -> int:
     which.add_argument(
         "--only", action="append", choices=sorted(SERVICES), help="Keystone and this service; repeat it for more"
     )
+    parser.add_argument(
+        "--release",
+        choices=releases.RELEASES,
+        default="",
+        help=f"of OpenStack (default: ${releases.VARIABLE}, else the newest)",
+    )
     parser.add_argument("--fence", action="store_true", help="Keystone has our part in it, from this checkout")
     parser.add_argument("--directory", required=True, help="where the cloud keeps everything")
     parser.add_argument("--venv", help="where its services are installed (default: <directory>/venv)")
@@ -805,6 +826,7 @@ def main(arguments: list[str] | None = None) -> int:
         services=options.only or LIGHT,
         port_base=options.port_base,
         token_cache_time=options.token_cache_time,
+        release=options.release,
         **(FENCED if options.fence else {}),
         progress=lambda text: print(text, flush=True),
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import runpy
 import signal
 import sqlite3
 import subprocess
@@ -25,6 +26,20 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HOST = "127.0.0.1"
+#: What a web server loads in a release that has no module for it yet: scripts of the venv.
+SCRIPTS = {
+    "cinder": "cinder-wsgi",
+    "designate": "designate-api-wsgi",
+    "glance": "glance-wsgi-api",
+    "heat": "heat-wsgi-api",
+    "keystone": "keystone-wsgi-public",
+    "magnum": "magnum-api-wsgi",
+    "manila": "manila-wsgi",
+    "neutron": "neutron-api",
+    "nova": "nova-api-wsgi",
+    "octavia": "octavia-wsgi",
+    "placement": "placement-api",
+}
 
 
 def prctl(option: int, value: int) -> None:
@@ -215,7 +230,13 @@ def load(module: str | None, paste: str | None):
 
         return loadapp(f"config:{os.path.abspath(paste)}")
     name, _, attribute = module.partition(":")
-    __import__(name)
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        script = SCRIPTS.get(name.partition(".")[0])
+        if script is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return runpy.run_path(os.path.join(os.path.dirname(sys.executable), script))["application"]
     return getattr(sys.modules[name], attribute or "application")
 
 

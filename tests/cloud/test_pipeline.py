@@ -245,22 +245,17 @@ class Orchestrator:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    wanted = os.environ.get("CLEANUP_CLOUD_VENV")
-    venv = pathlib.Path(wanted or ROOT / ".tox" / "cloud")
-    if not wanted and not (venv / "bin" / "keystone-manage").exists():
-        pytest.skip("no cloud: set CLEANUP_CLOUD_VENV, or run tox")
+def world(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     base, directory, more = free_port_base(), tmp_path_factory.mktemp("cloud"), tmp_path_factory.mktemp("more")
     shared: dict[str, Any] = {"port_base": base, "services": ()}
     # Keystone's configuration names the orchestrator's user: the user comes first, in a stock Keystone.
-    first = Cloud(directory, venv, **shared)
-    first.install()
+    first = Cloud(directory, cloud_venv, **shared)
     with first:
         user_id = first.admin.ensure_user("orchestrator", PASSWORD, "service", ("admin", "service"))["id"]
-    made = World(Cloud(directory, venv, **shared), base + 30, user_id)
+    made = World(Cloud(directory, cloud_venv, **shared), base + 30, user_id)
     made.cloud = Cloud(
         directory,
-        venv,
+        cloud_venv,
         keystone_module=HOOKED,
         python_path=(str(ROOT),),
         extra_config={"keystone": {protocol.GROUP: made.options()}},

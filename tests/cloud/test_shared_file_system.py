@@ -16,8 +16,8 @@ from tests.cloud.common import (  # noqa: F401
     test_everything_goes_and_the_neighbour_keeps_all,
 )
 from tests.cloud.filler import make_project
-from tests.cloud.fillings.base import Filling, Rest
-from tests.cloud.fillings.shared_file_system import HEADERS, make_public, share, wait
+from tests.cloud.fillings.base import Filling
+from tests.cloud.fillings.shared_file_system import client, make_public, share, wait
 
 #: Manila keeps deleted rows, with their id or a number in this column.
 TABLES = (
@@ -66,7 +66,7 @@ CASE = Case(
 
 def test_what_others_hold_or_may_have_mounted_stays_and_is_named(full_admin, full_sweeper, neighbour):
     target = make_project(full_admin, "fs-held", password=None, partner=None)
-    f, everything = Filling(full_admin, target, 0, 0), Rest(full_admin.shared_file_system, HEADERS)
+    f, everything = Filling(full_admin, target, 0, 0), client(full_admin.shared_file_system)
     locked, snapped, public = (share(f, suffix) for suffix in ("locked-by-admin", "snapped", "public"))
     for each in (locked, snapped, public):
         wait(f, f"/shares/{each}", "share")
@@ -92,7 +92,7 @@ def test_what_others_hold_or_may_have_mounted_stays_and_is_named(full_admin, ful
 
 def test_what_is_still_under_way_is_left_to_come_to_its_end(full_admin, full_sweeper):
     target = make_project(full_admin, "fs-busy", password=None, partner=None)
-    f, everything = Filling(full_admin, target, 0, 0), Rest(full_admin.shared_file_system, HEADERS)
+    f, everything = Filling(full_admin, target, 0, 0), client(full_admin.shared_file_system)
     busy, going = share(f, "busy"), share(f, "going")
     for each, status in ((busy, "creating"), (going, "deleting")):
         wait(f, f"/shares/{each}", "share")

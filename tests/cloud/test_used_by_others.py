@@ -34,8 +34,9 @@ from tests.cloud.fillings.block_storage import cinder, make_volume
 from tests.cloud.fillings.compute import await_server, make_server
 from tests.cloud.fillings.compute import compute as nova
 from tests.cloud.fillings.image import DATA, make_image
-from tests.cloud.fillings.shared_file_system import HEADERS, share_type
+from tests.cloud.fillings.shared_file_system import client as manila_client
 from tests.cloud.fillings.shared_file_system import share as make_share
+from tests.cloud.fillings.shared_file_system import share_type
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 
@@ -367,12 +368,12 @@ def a_share_that_a_client_mounts(pair: Pair) -> Case:
     f = Filling(pair.admin, pair.ours, 3600, 1)
     assert share_type(f)
     used, free = make_share(f, "used"), make_share(f, "free")
-    manila = Rest(pair.ours.connection.shared_file_system, HEADERS)
+    manila = manila_client(pair.ours.connection.shared_file_system)
     for one in (used, free):
         until(lambda one=one: manila.call("GET", f"/shares/{one}")["share"]["status"] == "available")
     rule = {"allow_access": {"access_type": "ip", "access_to": client["floating_ip_address"], "access_level": "rw"}}
     manila.call("POST", f"/shares/{used}/action", rule)
-    admin = Rest(pair.admin.shared_file_system, HEADERS)
+    admin = manila_client(pair.admin.shared_file_system)
 
     def works() -> bool:
         rows = admin.call("GET", "/share-access-rules", ok=(400, 404), params={"share_id": used}).get("access_list", [])

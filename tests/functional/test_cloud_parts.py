@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tests.cloud import launcher
+from tests.cloud import installing, launcher, releases
 from tests.cloud.errors import CloudError
 from tests.cloud.processes import Children
 from tests.cloud.schemas import Schemas, cursor
@@ -82,6 +82,63 @@ def test_a_slow_start_says_what_it_waits_for(tmp_path, monkeypatch):
 def test_services_are_named_by_what_they_do():
     doing = {"nova": "starting", "heat": "waiting for nova", "glance": "preparing", "cinder": "preparing"}
     assert launcher.what_each_does(doing) == "preparing: cinder, glance; starting: nova; waiting for nova: heat"
+
+
+def test_the_versions_of_an_older_release_follow_from_those_of_the_newest():
+    light = launcher.requirements_files(("keystone",))
+    assert releases.requirements("2025.1", light) == [
+        "keystone>=27,<28", "glance>=30,<31", "neutron>=26,<27", "swift>=2.35,<2.36", "barbican>=20,<21",
+        "cheroot>=10,<12",
+    ]  # fmt: skip
+    assert releases.requirements("2024.1", light)[0] == "keystone>=25,<26"
+    assert releases.requirements("2024.1", light)[-1] == "sqlalchemy<2"
+    lines = light[0].read_text().splitlines()
+    assert releases.requirements(releases.NEWEST, light) == [line for line in lines if not line.startswith("#")]
+
+
+def test_each_release_has_an_installation_of_its_own():
+    hashes = {launcher.requirements_hash(("keystone",), release) for release in releases.RELEASES}
+    assert len(hashes) == len(releases.RELEASES)
+
+
+def test_the_environment_names_the_release_of_a_cloud(tmp_path, monkeypatch):
+    monkeypatch.delenv(releases.VARIABLE, raising=False)
+    assert launcher.Cloud(tmp_path).release == releases.NEWEST
+    monkeypatch.setenv(releases.VARIABLE, "2025.2")
+    assert launcher.Cloud(tmp_path).release == "2025.2"
+    assert launcher.Cloud(tmp_path, release="2026.1").release == "2026.1"
+    monkeypatch.setenv(releases.VARIABLE, "2019.1")
+    with pytest.raises(CloudError, match=r"2019.1: the releases are 2024.1, 2025.1,"):
+        launcher.Cloud(tmp_path)
+
+
+def test_a_service_that_was_not_tried_with_an_older_release_is_not_started(tmp_path):
+    with pytest.raises(CloudError, match=r"only these services were tried with release 2025\.1: keystone, "):
+        launcher.Cloud(tmp_path, services=["aodh"], release="2025.1").up()
+
+
+@pytest.mark.parametrize(("installer", "option"), [("uv", "--exclude-newer"), ("pip", "--uploaded-prior-to")])
+def test_what_was_uploaded_later_is_left_out(tmp_path, monkeypatch, installer, option):
+    """A program in the installer's place writes its arguments into a file."""
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n')
+    program.chmod(0o700)
+    monkeypatch.setattr(installing, "find_uv", lambda: str(program) if installer == "uv" else "")
+    children = Children(tmp_path / "log")
+    for until in ("", "2025-04-10"):
+        installing.install(children, str(program), ["keystone>=27,<28"], tmp_path / "log.txt", print, until)
+    newest, older = (tmp_path / "said").read_text().splitlines()
+    assert option not in newest and f"{option} 2025-04-10" in older
+    assert newest.endswith("keystone>=27,<28") and older.endswith("keystone>=27,<28")
+
+
+def test_a_pip_that_cannot_leave_out_what_is_newer_says_what_to_install(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho 'no such option: --uploaded-prior-to'\nexit 2\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(installing, "find_uv", lambda: "")
+    with pytest.raises(CloudError, match=r"installs no older release \(pip 26 does\): install uv"):
+        installing.install(Children(tmp_path / "log"), str(program), ["x"], tmp_path / "log.txt", print, "2025-04-10")
 
 
 @pytest.fixture(scope="module")

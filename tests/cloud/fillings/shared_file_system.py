@@ -5,18 +5,25 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from keystoneauth1.discover import version_to_string
+
 from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 
 SECONDS = 900
-HEADERS = {"X-OpenStack-Manila-API-Version": "2.99", "X-OpenStack-Manila-API-Experimental": "true"}
+
+
+def client(proxy: Any) -> Rest:
+    """Return a client that asks for the newest microversion of this Manila, and for what is experimental."""
+    newest = version_to_string(proxy.get_endpoint_data().max_microversion)
+    return Rest(proxy, {"X-OpenStack-Manila-API-Version": newest, "X-OpenStack-Manila-API-Experimental": "true"})
 
 
 def user(f: Filling) -> Rest:
-    return Rest(f.filled.connection.shared_file_system, HEADERS)
+    return client(f.filled.connection.shared_file_system)
 
 
 def admin(f: Filling) -> Rest:
-    return Rest(f.admin_connection.shared_file_system, HEADERS)
+    return client(f.admin_connection.shared_file_system)
 
 
 def ensure(rest: Rest, path: str, plural: str, singular: str, body: dict[str, Any], **match: str) -> str:

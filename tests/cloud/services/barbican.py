@@ -16,6 +16,8 @@ def service(site: Site) -> Service:
             "enabled_secretstore_plugins": "store_crypto",
         },
         "crypto": {"namespace": "barbican.crypto.plugin", "enabled_crypto_plugins": "simple_crypto"},
+        # The default of 2026.2. With that of 2025.1 to 2026.1 a member has no secrets, and an admin no project quotas.
+        "oslo_policy": {"enforce_new_defaults": "true"},
         "simple_crypto_plugin": {"kek": "dGhpcnR5X3R3b19ieXRlX2tleWJsYWhibGFoYmxhaGg="},
     }
     return Service(

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tests.cloud import releases
 from tests.cloud.identity import Rest
 
 HOST = "127.0.0.1"
@@ -79,6 +80,7 @@ class Site:
     cleanup_user: str = ""  #: the orchestrator's user, if Keystone has to know it from its configuration
     extra_config: Mapping[str, Ini] = field(default_factory=dict)
     transport_url: str = "fake://"  #: the bus between the processes of a service; by default each has its bus
+    release: str = releases.NEWEST  #: of OpenStack
     mariadb_url: str = ""  #: of a server without its database's name; by default each database is a SQLite file
 
     @property
@@ -168,6 +170,7 @@ class Service:
     processes: tuple[Process, ...] = ()
     catalog_type: str = ""
     catalog_url: str = ""
+    accounts: Callable[[Site, Rest], None] | None = None  # in Keystone, before its own lists are asked; idempotent
     reports: tuple[Reports, ...] = ()
     settings: tuple[tuple[str, ...], ...] = ()  # commands that need the service to be there; repeated like preparation
     seed: Callable[[Site, Rest], None] | None = None  # over its API, idempotent

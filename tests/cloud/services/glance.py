@@ -19,11 +19,15 @@ def service(site: Site) -> Service:
         "store": {"filesystem_store_datadir": home / "images"},
         "os_glance_staging_store": {"filesystem_store_datadir": home / "staging"},
         "os_glance_tasks_store": {"filesystem_store_datadir": home / "tasks"},
-        "paste_deploy": {"flavor": "keystone", "config_file": site.venv / "etc/glance/glance-api-paste.ini"},
+        "paste_deploy": {"flavor": "keystone", "config_file": home / "glance-api-paste.ini"},
     }
     return Service(
         name="glance",
-        files={"glance-api.conf": ini(config, site.extra_config.get("glance"))},
+        files={
+            "glance-api.conf": ini(config, site.extra_config.get("glance")),
+            # Glance 28 searches only next to its configuration.
+            "glance-api-paste.ini": (site.venv / "etc/glance/glance-api-paste.ini").read_text(),
+        },
         folders=("state", "lock", "images", "staging", "tasks"),
         databases=("glance",),
         schema=((site.bin("glance-manage"), "--config-file", str(home / "glance-api.conf"), "db_sync"),),

@@ -51,11 +51,11 @@ def service(site: Site) -> Service:
         ),
         catalog_type="orchestration",
         catalog_url=f"{site.url('heat')}/v1/%(project_id)s",
-        seed=seed,
+        accounts=accounts,
     )
 
 
-def seed(site: Site, admin: Rest) -> None:
+def accounts(site: Site, admin: Rest) -> None:
     """Make the user that creates users for the stacks, and the role of these users."""
     admin.ensure_domain_admin(DOMAIN, ADMIN, site.password)
     admin.ensure("roles", "role", {"name": "heat_stack_user"})

@@ -50,11 +50,12 @@ def service(site: Site) -> Service:
         catalog_type="container-infrastructure-management",
         catalog_url=f"{site.url('magnum')}/v1",
         reports=(Reports(f"{site.url('magnum')}/v1/mservices", "mservices", frozenset({"magnum-conductor"})),),
-        seed=seed,
+        # Before release 2026 it lists its daemons only once it has its domain.
+        accounts=accounts,
         probe=f"{site.url('magnum')}/v1/clustertemplates",
     )
 
 
-def seed(site: Site, admin: Rest) -> None:
+def accounts(site: Site, admin: Rest) -> None:
     """Make the user that creates the users of clusters."""
     admin.ensure_domain_admin(DOMAIN, ADMIN, site.password)

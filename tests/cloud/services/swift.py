@@ -92,10 +92,11 @@ def service(site: Site) -> Service:
 
 def process(site: Site, kind: str, port: int) -> Process:
     """One of Swift's servers; with no workers it serves in the process itself."""
-    config = site.home("swift") / f"{kind}-server.conf"
+    home, program = site.home("swift"), site.bin(f"swift-{kind}-server")
     return Process(
         name=f"swift-{kind}",
-        arguments=("exec", "--", site.bin("python"), site.bin(f"swift-{kind}-server"), str(config), "-v"),
+        arguments=("exec", "--", site.bin("python"), str(INSIDE), "swift-server", str(home), program,
+                   str(home / f"{kind}-server.conf"), "-v"),
         port=port,
         path="/healthcheck",
-    )
+    )  # fmt: skip

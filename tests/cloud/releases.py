@@ -1,0 +1,82 @@
+"""The releases of OpenStack that a cloud can have, and what each of them installs.
+
+The files ``requirements*.txt`` have the versions of the newest release. With each release a service raises its major
+version by one, and Swift its minor version. So the versions of an older release follow from the number of releases
+between the two. Libraries are those of the time: what was uploaded later than about a week after the release is left
+out, because it was not tested with it.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.cloud.errors import CloudError
+
+NEWEST = "2026.2"
+#: The release of the clouds of a test run, unless it is the newest one.
+VARIABLE = "CLEANUP_CLOUD_RELEASE"
+#: Packages whose versions do not follow the releases.
+_UNRELATED = ("cheroot", "PyMySQL")
+_BOUNDS = re.compile(r"(?P<name>[\w-]+)>=(?P<major>\d+)(?:\.(?P<minor>\d+))?[.\d]*,<\d+")
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is installed for one release.
+
+    `back` is the number of releases between this and the newest one. `until` is the day from which on uploads are left
+    out. `before` are packages to install first, whenever they were uploaded. `more` are further bounds.
+    """
+
+    back: int = 0
+    until: str = ""
+    before: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+
+#: Skipping 2024.2, which operators leave out on their way from one long-lived release to the next.
+RELEASES = {
+    # No wheel of PyECLib for these Pythons was older. SQLAlchemy 2 came with the following release.
+    "2024.1": Release(5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2",)),
+    "2025.1": Release(3, "2025-04-10"),
+    "2025.2": Release(2, "2025-10-09"),
+    "2026.1": Release(1, "2026-04-09"),
+    NEWEST: Release(),
+}
+OLDER = tuple(RELEASES)[:-1]
+
+
+def wanted() -> str:
+    """Return the release that the environment asks for.
+
+    :raises CloudError: there is no such release
+    """
+    name = os.environ.get(VARIABLE) or NEWEST
+    if name not in RELEASES:
+        raise CloudError(f"{VARIABLE}={name}: the releases are {', '.join(RELEASES)}")
+    return name
+
+
+def requirements(name: str, files: Sequence[pathlib.Path]) -> list[str]:
+    """Return the requirements in these files with the versions of a release."""
+    lines = [line.strip() for file in files for line in file.read_text().splitlines()]
+    found = [line for line in lines if line and not line.startswith(("#", "-"))]
+    return [*(_of_release(line, RELEASES[name].back) for line in found), *RELEASES[name].more]
+
+
+def _of_release(requirement: str, back: int) -> str:
+    """Return a requirement of the newest release for the release that is so many releases older."""
+    bounds = _BOUNDS.fullmatch(requirement)
+    if bounds is None:
+        raise ValueError(f"a requirement has to have the form name>=N,<M: {requirement}")
+    if not back or bounds["name"] in _UNRELATED:
+        return requirement
+    if bounds["name"] == "swift":
+        minor = int(bounds["minor"]) - back
+        return f"swift>={bounds['major']}.{minor},<{bounds['major']}.{minor + 1}"
+    major = int(bounds["major"]) - back
+    return f"{bounds['name']}>={major},<{major + 1}"
