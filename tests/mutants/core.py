@@ -6,6 +6,7 @@ ACTIONS = "cleanup_orchestrator/core/actions.py"
 DELETION = "cleanup_orchestrator/core/deletion.py"
 MESSAGES = "cleanup_orchestrator/core/messages.py"
 QUEUE = "cleanup_orchestrator/core/queue.py"
+EMPTINESS = "cleanup_orchestrator/core/emptiness.py"
 REDACT = "cleanup_orchestrator/core/redact.py"
 REFERENCES = "cleanup_orchestrator/core/references.py"
 TALLY = "cleanup_orchestrator/core/tally.py"
@@ -257,5 +258,41 @@ MUTATIONS = (
         'payload.get("outcome", "success") == "success"',
         'payload.get("outcome") == "success"',
         tests("engine/keystone_listener"),
+    ),
+    # -- what proves that a project is empty
+    Mutation(
+        "A report of yesterday proves that a project is empty",
+        EMPTINESS,
+        "if len(begun) < len(listed) or min(begun) < since:",
+        "if len(begun) < len(listed) or max(begun) < since and False:",
+        tests("core/emptiness"),
+    ),
+    Mutation(
+        "A report proves that a project is empty although its last list is younger than its first",
+        EMPTINESS,
+        "if len(begun) < len(listed) or min(begun) < since:",
+        "if len(begun) < len(listed) or max(begun) < since:",
+        tests("core/emptiness"),
+    ),
+    Mutation(
+        "A report with a waiver proves that a project is empty",
+        EMPTINESS,
+        "if report.waivers or any(step.waived for step in every):",
+        "if any(step.waived for step in every):",
+        tests("core/emptiness"),
+    ),
+    Mutation(
+        "A type that could not be listed counts as empty",
+        EMPTINESS,
+        "(done(step, report.round) and step.outcome is Outcome.CLEAR)",
+        "(done(step, report.round) and step.outcome is not Outcome.LEFTOVERS)",
+        tests("core/emptiness"),
+    ),
+    Mutation(
+        "The latest report counts while a deletion is under way",
+        EMPTINESS,
+        "if ended and len(ended) == len(every) else None",
+        "if ended else None",
+        tests("core/emptiness"),
     ),
 )
