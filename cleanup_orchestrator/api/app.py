@@ -18,7 +18,7 @@ from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import errors, microversions, policies, policy_rules, root
+from cleanup_orchestrator.api import errors, gate, microversions, policies, policy_rules, root
 from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
@@ -115,20 +115,21 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     conf.set_default("expose_headers", ["Location", *known], group="cors")
     # Without an allowed origin the CORS middleware would answer every OPTIONS request with an empty 200.
     shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
-    framed = Frame(shared, _Health(checks, conf), conf.api.help_url)
+    gated = gate.Gate(context, conf.gate.secret, conf.gate.max_age) if conf.gate.secret else None
+    framed = Frame(shared, _Health(checks, conf), gated, conf.api.help_url)
     return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
 
 
 class Frame:
-    """Sets the log context of a request, logs the request, and answers health checks.
+    """Sets the log context of a request, logs the request, and passes health checks and the gate on.
 
     Every answer gets the headers that forbid caching.
 
     Logs only the method, the path and the status. Headers, query and body can contain secrets.
     """
 
-    def __init__(self, application: Any, health: Any, help_url: str | None) -> None:
-        self._application, self._health, self._help_url = application, health, help_url
+    def __init__(self, application: Any, health: Any, gated: gate.Gate | None, help_url: str | None) -> None:
+        self._application, self._health, self._gate, self._help_url = application, health, gated, help_url
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
@@ -139,7 +140,8 @@ class Frame:
             if request.environ.get("PATH_INFO") == health.PATH:
                 return _not_cached(request.get_response(self._health))
             begin = time.monotonic()
-            response = request.get_response(self._application)
+            asks_gate = self._gate is not None and request.environ.get("PATH_INFO", "").startswith(gate.PREFIX)
+            response = request.get_response(self._gate if asks_gate else self._application)
             took = (time.monotonic() - begin) * 1000
             LOG.info("%s %s: %d in %d ms", request.method, _path(request), response.status_int, took)
             microversions.announce(request, response)

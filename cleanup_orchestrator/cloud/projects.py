@@ -228,6 +228,22 @@ class Projects:
                 listed[row["id"]] = self._project(row)
         return {child: listed[child] if child in listed else self.get(child) for child in above}
 
+    def doubt_domain(self, domain_id: str) -> str:
+        """Return why a domain may have projects now or soon; an empty text: it has none, and its users make none.
+
+        A list that Keystone truncated is not empty.
+
+        :raises keystoneauth1.exceptions.ClientException: Keystone does not know the domain, or did not answer
+        :raises BadAnswer: an answer is not about this domain
+        """
+        domain = body(self._identity.get(f"/domains/{domain_id}"), "domain")["domain"]
+        rows = body(self._identity.get(f"/projects?domain_id={domain_id}"), "projects")["projects"]
+        if domain.get("id") != domain_id or any(row.get("domain_id") != domain_id for row in rows):
+            raise BadAnswer(f"Keystone did not answer about domain {domain_id}")
+        if domain.get("enabled") is not False:
+            return f"domain {domain_id} is enabled: its users can create projects"
+        return f"domain {domain_id} has {len(rows)} projects: delete them first" if rows else ""
+
     def members(self, project_id: str) -> tuple[str, ...]:
         """Return the users with a role, also by group or inheritance, on the project."""
         rows = self.assignments(project_id, effective=True)

@@ -145,8 +145,8 @@ class Keystone:
                 body = self.tokens.get(environ.get("HTTP_X_SUBJECT_TOKEN"))
                 return (200, {"token": body}, []) if body else (404, {}, [])
             case ["v3", "projects"]:
-                [parent] = urllib.parse.parse_qs(environ["QUERY_STRING"])["parent_id"]
-                rows = [p for p in self.projects.values() if p["parent_id"] == parent]
+                [(key, [value])] = urllib.parse.parse_qs(environ["QUERY_STRING"]).items()
+                rows = [p for p in self.projects.values() if p[key] == value]
                 cut = {"truncated": True} if len(rows) > self.list_limit else {}
                 return 200, {"projects": rows[: self.list_limit], **cut}, []
             case ["v3", "projects", project_id]:
@@ -157,6 +157,8 @@ class Keystone:
                 if "subtree_as_ids" in urllib.parse.parse_qs(environ["QUERY_STRING"], keep_blank_values=True):
                     shown["subtree"] = self._subtree(project_id)
                 return 200, {"project": shown}, []
+            case ["v3", "domains", domain_id] if (domain := self.projects.get(domain_id, {})).get("is_domain"):
+                return 200, {"domain": {key: domain[key] for key in ("id", "name", "enabled")}}, []
             case ["v3", "services"]:
                 kinds = ("identity", "network", "placement", "weather")
                 return 200, {"services": [{"id": k, "type": k, "name": f"my {k}"} for k in kinds]}, []
