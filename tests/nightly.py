@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from tests.cloud import releases
 from tests.support import commit, real_services, tiers
 
 RECORD = pathlib.Path(__file__).with_suffix(".json")
@@ -70,6 +71,15 @@ def parts() -> dict[str, Part]:
         f"mutants-{n}": Part("every mutant", (sys.executable, "-m", "tests.mutants", "--part", f"{n}/{MUTANTS}"))
         for n in range(1, MUTANTS + 1)
     }
+    older = {
+        f"{release}-{name}": Part(
+            f"OpenStack {release}: {each.what}",
+            _pytest("-m", "", real_services.FOLDER + each.file, processes=0),
+            {releases.VARIABLE: release},
+        )
+        for release in releases.OLDER
+        for name, each in releases.RUNS.items()
+    }
     others = ("--ignore", CHAOS, "--ignore", CRASH_POINTS, "tests/functional")
     small = ("-m", "not real and not slow and not long", "--ignore", "tests/simulation", *others, "tests/unit")
     return {
@@ -85,6 +95,7 @@ def parts() -> dict[str, Part]:
             {"CLEANUP_SIMULATION_RUNS": "4000", "CLEANUP_SIMULATION_FIRST": str(4000 * commit.commit().number)},
         ),
         **mutants,
+        **older,
     }
 
 

@@ -38,16 +38,39 @@ class Release:
     more: tuple[str, ...] = ()
 
 
+#: Pecan imports `pkg_resources`, but the setuptools in a new venv has no such module.
+_PKG_RESOURCES = "setuptools<81"
 #: Skipping 2024.2, which operators leave out on their way from one long-lived release to the next.
 RELEASES = {
     # No wheel of PyECLib for these Pythons was older. SQLAlchemy 2 came with the following release.
-    "2024.1": Release(5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2",)),
-    "2025.1": Release(3, "2025-04-10"),
-    "2025.2": Release(2, "2025-10-09"),
+    "2024.1": Release(5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2", _PKG_RESOURCES)),
+    "2025.1": Release(3, "2025-04-10", more=(_PKG_RESOURCES,)),
+    "2025.2": Release(2, "2025-10-09", more=(_PKG_RESOURCES,)),
     "2026.1": Release(1, "2026-04-09"),
     NEWEST: Release(),
 }
 OLDER = tuple(RELEASES)[:-1]
+#: Those that the commits try in turn. 2024.1 is supported with gaps, and is tried in the nightly parts alone.
+IN_TURN = OLDER[1:]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is tried with each older release: a test file, the services that it tests, and what it shows."""
+
+    file: str
+    services: tuple[str, ...]
+    what: str
+
+
+_LIGHT = ("keystone", "neutron", "glance", "swift", "barbican")
+_MORE = ("placement", "nova", "cinder", "octavia", "designate", "manila", "heat", "magnum")
+RUNS = {
+    "job": Run("test_main_job.py", _LIGHT, "report, dry run, cascade and cancel in the light cloud"),
+    "fence": Run("test_fence.py", ("keystone",), "the token fence in Keystone"),
+    "hook": Run("test_pipeline.py", ("keystone",), "the hook in Keystone's pipeline, and the filter before it"),
+    "whole": Run("test_everything.py", (*_LIGHT, *_MORE), "everything that a project can own, in the whole cloud"),
+}
 
 
 def wanted() -> str:
@@ -59,6 +82,14 @@ def wanted() -> str:
     if name not in RELEASES:
         raise CloudError(f"{VARIABLE}={name}: the releases are {', '.join(RELEASES)}")
     return name
+
+
+def in_turn(number: int) -> str:
+    """Return the older release that a commit tries.
+
+    :param number: of the commit
+    """
+    return IN_TURN[number % len(IN_TURN)]
 
 
 def requirements(name: str, files: Sequence[pathlib.Path]) -> list[str]:

@@ -88,10 +88,10 @@ def test_the_versions_of_an_older_release_follow_from_those_of_the_newest():
     light = launcher.requirements_files(("keystone",))
     assert releases.requirements("2025.1", light) == [
         "keystone>=27,<28", "glance>=30,<31", "neutron>=26,<27", "swift>=2.35,<2.36", "barbican>=20,<21",
-        "cheroot>=10,<12",
+        "cheroot>=10,<12", "setuptools<81",
     ]  # fmt: skip
     assert releases.requirements("2024.1", light)[0] == "keystone>=25,<26"
-    assert releases.requirements("2024.1", light)[-1] == "sqlalchemy<2"
+    assert releases.requirements("2024.1", light)[-2:] == ["sqlalchemy<2", "setuptools<81"]
     lines = light[0].read_text().splitlines()
     assert releases.requirements(releases.NEWEST, light) == [line for line in lines if not line.startswith("#")]
 

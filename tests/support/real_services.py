@@ -17,8 +17,9 @@ def _functional(*names: str) -> frozenset[str]:
     return frozenset(f"tests/functional/test_{name}.py" for name in names)
 
 
-#: The main job, and the defects that the simulation has to notice: without them it may go blind unseen.
-ALWAYS = _cloud("main_job") | {"tests/simulation/test_breakages.py"}
+#: The main job with the newest release and with an older one, and the defects that the simulation has to notice:
+#: without them it may go blind unseen.
+ALWAYS = _cloud("main_job", "older_release") | {"tests/simulation/test_breakages.py"}
 #: Everything that a project can own, and the fence in Keystone: each commit runs one of the two.
 ALTERNATE = (_cloud("everything"), _cloud("fence"))
 #: The other files with real services or many real processes. Each commit runs one of `TURNS` sets of them.
