@@ -23,6 +23,7 @@ extensions = [
     "api_reference",
     "permission_table",
     "protocol_reference",
+    "release_table",
 ]
 # The pages load nothing from another host: no script, no font, no picture. tests/functional/test_manual.py checks it.
 html_theme = "furo"
