@@ -223,6 +223,18 @@ def keep_tokens_apart() -> None:
     )
 
 
+def be_the_first_worker(module: str) -> None:
+    """Neutron 27 and 28 lay out the ranges that networks get their numbers from only in the first worker of uWSGI."""
+    if not module.startswith("neutron."):
+        return
+    try:
+        from neutron.common import wsgi_utils
+    except ImportError:  # a release without these ranges
+        return
+    if hasattr(wsgi_utils, "FIRST_WORKER_ID"):
+        wsgi_utils.get_api_worker_id = lambda: wsgi_utils.FIRST_WORKER_ID
+
+
 def load(module: str | None, paste: str | None):
     """The WSGI application named on the command line."""
     if paste:
@@ -230,6 +242,7 @@ def load(module: str | None, paste: str | None):
 
         return loadapp(f"config:{os.path.abspath(paste)}")
     name, _, attribute = module.partition(":")
+    be_the_first_worker(name)
     try:
         __import__(name)
     except ModuleNotFoundError as error:
