@@ -25,20 +25,16 @@ Record = Mapping[str, Mapping[str, str | int]]
 
 
 def verdict(record: Record, release: str, service: str) -> str:
-    """Return what the runs with a service of a release showed: the oldest date if all passed, else which did not."""
+    """Return what the runs with a service of a release showed: the date of each, or that it was not run."""
     if release == releases.NEWEST:
-        return "tested with each commit"
-    wanted = [name for name, run in releases.RUNS.items() if service in run.services]
-    runs = {name: record.get(f"{release}-{name}") for name in wanted}
-    found = []
-    if passed := [name for name, run in runs.items() if run and run["result"] == "passed"]:
-        found.append(f"{', '.join(passed)}: passed {min(str(runs[name]['date']) for name in passed)}")
-    for name, run in runs.items():
-        if run is None:
-            found.append(f"{name}: **not run**")
-        elif run["result"] != "passed":
-            found.append(f"{name}: **{run['result']}** {run['date']}")
-    return "; ".join(found)
+        return "tested with the commits"
+    found: dict[str, list[str]] = {}
+    for name, run in releases.RUNS.items():
+        if service in run.services:
+            last = record.get(f"{release}-{name}")
+            said = "**not run**" if last is None else f"{last['result']} {last['date']}"
+            found.setdefault(said if last is None or last["result"] == "passed" else f"**{said}**", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {said}" for said, names in found.items())
 
 
 def version(release: str, service: str) -> str:

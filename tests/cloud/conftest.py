@@ -33,7 +33,7 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.processes import last_line
 from tests.cloud.services import NO_BUS, SERVICES
-from tests.support import ports, sweeps, tiers
+from tests.support import commit, ports, sweeps, tiers
 from tests.support.servers import MariaDB, RabbitMQ
 
 if TYPE_CHECKING:
@@ -73,6 +73,17 @@ def installed(variable: str, default: str, command: str, **options: Any) -> path
 def cloud_venv() -> pathlib.Path:
     """The venv of the light cloud's services."""
     return installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")
+
+
+@pytest.fixture(scope="session")
+def older() -> tuple[str, pathlib.Path]:
+    """The older release that this commit tries, and the venv of its light cloud."""
+    release = releases.wanted()
+    if release == releases.NEWEST:
+        release = releases.in_turn(commit.commit().number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(releases.VARIABLE, release)
+        return release, installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")
 
 
 @pytest.fixture(scope="session")

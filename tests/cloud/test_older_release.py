@@ -13,8 +13,7 @@ import sys
 import pytest
 
 from tests.cloud import releases
-from tests.cloud.conftest import ROOT, installed
-from tests.support import commit
+from tests.cloud.conftest import ROOT
 
 #: A few tests for each run of `releases.RUNS` in Keystone and the light cloud.
 CHOSEN = {
@@ -30,20 +29,9 @@ CHOSEN = {
 }
 
 
-@pytest.fixture(scope="module")
-def release() -> str:
-    """The release of this commit, installed."""
-    chosen = releases.wanted()
-    if chosen == releases.NEWEST:
-        chosen = releases.in_turn(commit.commit().number)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(releases.VARIABLE, chosen)
-        installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")
-    return chosen
-
-
 @pytest.mark.parametrize("run", CHOSEN)
-def test_the_chosen_tests_pass_with_an_older_release(release, run):
+def test_the_chosen_tests_pass_with_an_older_release(older, run):
+    release, _ = older
     file = f"tests/cloud/{releases.RUNS[run].file}"
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", "-p", "no:cacheprovider"]
     done = subprocess.run(

@@ -6,7 +6,6 @@ The second region has the Glance of an older release, which uses the Keystone of
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import threading
 from collections.abc import Iterator
@@ -16,12 +15,11 @@ from openstack.connection import Connection
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.cloud import filler, releases
-from tests.cloud.conftest import free_port_base, installed
+from tests.cloud.conftest import free_port_base
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.proof import database
 from tests.cloud.services import SERVICES
-from tests.support import commit
 
 SECOND = "RegionTwo"
 
@@ -48,20 +46,13 @@ class Region(Cloud):
             raise
 
 
-@pytest.fixture(scope="module")
-def older() -> tuple[str, pathlib.Path]:
-    """The older release of this commit, and its venv."""
-    if os.environ.get(releases.VARIABLE):
-        pytest.skip("the first region has the newest release")
-    release = releases.in_turn(commit.commit().number)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(releases.VARIABLE, release)
-        return release, installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")
-
-
 @pytest.fixture
-def second(older, cloud: Cloud, orchestrator: Orchestrator, tmp_path: pathlib.Path) -> Iterator[Region]:
+def second(
+    older: tuple[str, pathlib.Path], cloud: Cloud, orchestrator: Orchestrator, tmp_path: pathlib.Path
+) -> Iterator[Region]:
     release, venv = older
+    if cloud.release != releases.NEWEST:
+        pytest.skip("the first region has the newest release")
     cloud.admin.call("POST", "/regions", {"region": {"id": SECOND}})
     with Region(cloud, tmp_path / "second", venv, release) as region:
         orchestrator.parts.clouds.admin_auth().invalidate()  # the catalog comes with the token
