@@ -281,7 +281,8 @@ SERVICE = Service(
     contract_version=2,
     after=CONTROLLERS,
     options=OPTIONS,
-    roles="admin on the project to be deleted (a member may not delete others' private secrets); admin for quotas",
+    roles="admin on the project to be deleted (a member may not delete others' private secrets); admin for quotas, and "
+    "key-manager:service-admin with the default policy of Barbican 2025.1 to 2026.1",
     types=(
         ResourceType(
             name="order",
