@@ -22,6 +22,7 @@ from cleanup_orchestrator.drain.base import (
     check_shared_cache,
     probe,
 )
+from cleanup_orchestrator.drain.routes import past_fence
 from cleanup_orchestrator.errors import NoProjectToken, ScopeDisabled
 from cleanup_orchestrator.keystone import protocol
 
@@ -150,8 +151,9 @@ def _problem(context: DrainContext) -> str:
     This does not read the project's option, because each process may show an old copy of the project for minutes. It
     validates tokens instead; the canary's header names this deletion's fence.
 
-    Two things are proven. The first is that every Keystone process has the code of the fence. That is a property of the
-    installation, so that a worker relies for a minute on its latest check over many connections, whatever its project.
+    Two things are proven. The first is that every Keystone process has the code of the fence, and that no other service
+    gets requests about tokens (``routes``). That is a property of the installation, so that a worker relies for a
+    minute on its latest check over many connections, whatever its project.
     A check that finds a problem ends this at once. Many probes for each of many deletions at the same time would prove
     it again and again: they were a third of all calls to Keystone. The second is that this project has its fence. All
     processes read it from one database, so that a process which finds no fence there is found by any probe.
@@ -182,6 +184,8 @@ def _seen(context: DrainContext) -> str:
     )
     # That a process lets tokens through is worse than that one refuses the orchestrator's own.
     problem = max(filter(None, probes), key=lambda text: text != _REFUSED, default="")
+    if not problem and all_of_them:
+        problem = past_fence(context, str(token))
     if problem:
         checked_at.clear()
     elif all_of_them:

@@ -273,7 +273,7 @@ def read_fences() -> Fences:
 
 
 def _confirm(canary: str, response: Any) -> Any:
-    """Say in a response that only the canary made it a 404; see :data:`protocol.FENCED_HEADER`."""
+    """Say in a response that only the canary made it a refusal; see :data:`protocol.FENCED_HEADER`."""
     response.headers[protocol.FENCED_HEADER] = canary
     return response
 
@@ -303,14 +303,17 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
             LOG.debug("refused with 503: %s", error)
             raise ServiceUnavailable("The projects with a token fence cannot be read now.") from error
 
+    def stopped_by_canary(token: Any) -> bool:
+        canary = flask.request.headers.get(protocol.CANARY_HEADER) if flask.has_request_context() else None
+        if canary is None or not stops(token, canary):
+            return False
+        flask.after_this_request(functools.partial(_confirm, canary))
+        return True
+
     @functools.wraps(validate)
     def validate_token(self: Any, token_id: Any, *args: Any, **kwargs: Any) -> Any:
         token = validate(self, token_id, *args, **kwargs)
-        if stops(token):
-            raise exception.TokenNotFound(token_id=token_id)
-        canary = flask.request.headers.get(protocol.CANARY_HEADER) if flask.has_request_context() else None
-        if canary is not None and stops(token, canary):
-            flask.after_this_request(functools.partial(_confirm, canary))
+        if stops(token) or stopped_by_canary(token):
             raise exception.TokenNotFound(token_id=token_id)
         return token
 
@@ -318,7 +321,7 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     def issue_token(self: Any, *args: Any, **kwargs: Any) -> Any:
         # The token is issued but not returned yet: it has the user, the project and the way to log in.
         token = issue(self, *args, **kwargs)
-        if stops(token):
+        if stops(token) or stopped_by_canary(token):
             raise exception.Unauthorized(f"Project {token.project_id} is being deleted: it has a token fence.")
         return token
 

@@ -25,12 +25,12 @@ FENCE_OPTION_ID, JANITOR_OPTION_ID = OPTION_IDS[FENCE_OPTION], OPTION_IDS[JANITO
 #: Seconds after which a new fence is in effect in every process: more than ``fence.MAX_AGE``.
 FENCE_MAX_AGE = 1.0
 
-#: Header of ``GET /v3/auth/tokens`` with the id of a deletion: if the project has the fence of this deletion, refuse
-#: the token even of an exempt user. So the drain driver checks that the fence is in effect in the answering process.
-#: The header can only make the answer stricter, so any client may send it.
+#: Header of ``GET`` and ``POST /v3/auth/tokens`` with the id of a deletion: if the project has the fence of this
+#: deletion, refuse the token even of an exempt user. So the drain driver checks that the fence is in effect in the
+#: answering process. The header can only make the answer stricter, so any client may send it.
 CANARY_HEADER = "X-Project-Cleanup-Canary"
 
-#: Header of the 404 to such a request, with the same id: the token is valid, and only the canary made the answer a 404.
+#: Header of the 404 or the 401 to such a request, with the same id: only the canary made the answer a refusal.
 #: A Keystone with an older release of this package does not send it.
 FENCED_HEADER = "X-Project-Cleanup-Fenced"
 

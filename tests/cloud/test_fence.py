@@ -35,6 +35,7 @@ from tests.cloud.errors import CloudError
 from tests.cloud.flows import Flows, token_of, until_known
 from tests.cloud.identity import Rest
 from tests.cloud.launcher import Cloud
+from tests.cloud.router import routed
 from tests.cloud.services import STOCK_KEYSTONE
 
 PATCHED_KEYSTONE = "cleanup_orchestrator.keystone.wsgi:application"
@@ -92,24 +93,45 @@ def mixed(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield made
 
 
+@pytest.fixture(scope="module")
+def beside(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """The same, with one cache: a service that works well beside Keystone, and does not know the fence."""
+    modules = (PATCHED_KEYSTONE, STOCK_KEYSTONE)
+    directory = tmp_path_factory.mktemp("beside")
+    with keystone(directory, cloud_venv, keystone_module=modules, keystone_cache="shared") as made:
+        yield made
+
+
 class Orchestrator:
     """The user of the orchestrator in a cloud, and the context of a drain driver for one project."""
 
-    def __init__(self, cloud: Cloud, directory: pathlib.Path, project_id: str) -> None:
+    def __init__(self, cloud: Cloud, directory: pathlib.Path, project_id: str, url: str = "") -> None:
+        """Take the cloud.
+
+        :param url: of Keystone; by default that of the cloud
+        """
         self.cloud, self.changes = cloud, list[Change]()
         path = directory / "orchestrator.conf"
-        keystones = ", ".join(cloud.keystone_urls)  # the catalog names the first alone
-        values = {"auth_url": cloud.auth_url, "password": cloud.site.password, "keystones": keystones}
+        keystones = ", ".join(filter(None, (*cloud.keystone_urls, url)))  # the catalog names the first alone
+        values = {"auth_url": url or cloud.auth_url, "password": cloud.site.password, "keystones": keystones}
         path.write_text(CONFIGURATION.format(**values))
         conf = cfg.ConfigOpts()
         opts.register(conf)
         conf(["--config-file", str(path)], project="cleanup-orchestrator")
         clouds = Clouds(conf)
+        if url:  # instead of the one in the catalog
+            by_catalog = clouds.identity
+            clouds.identity = lambda session: self._at(by_catalog(session), url)
         guard = lambda method, url: None  # noqa: E731
         self.projects = Projects(clouds.identity(clouds.admin_session(guard)))
         self.ground = base.DrainContext(
             str(uuid.uuid4()), project_id, clouds.user_id(), clouds, self.projects, guard, self._record_intent
         )
+
+    @staticmethod
+    def _at(identity: Any, url: str) -> Any:
+        identity.endpoint_override = url
+        return identity
 
     def _record_intent(self, type_: str, data: Mapping[str, Any]) -> None:
         self.changes.append(Change(str(uuid.uuid4()), self.ground.deletion_id, len(self.changes) + 1, type_, data))
@@ -505,6 +527,33 @@ def test_a_keystone_process_without_the_fence_is_detected(mixed, tmp_path):
     base.ensure_access(orchestrator.ground, "admin")
     with pytest.raises(base.NotHeld, match="in every Keystone"):
         Fence().drain(orchestrator.ground)
+
+
+#: Which requests a proxy in front of Keystone routes to an identity service without the fence.
+ROUTES = {
+    "issues tokens": lambda method, path: (method, path.partition("?")[0]) == ("POST", "/v3/auth/tokens"),
+    "validates tokens": lambda method, path: (method, path.partition("?")[0]) == ("GET", "/v3/auth/tokens"),
+    "another version": lambda _method, path: path.startswith("/v4"),
+}
+
+
+@pytest.mark.parametrize("route", [None, *ROUTES])
+def test_a_service_without_the_fence_behind_the_same_proxy_is_detected(beside, tmp_path, route):
+    """As Keystone-NG, which shares the database and the keys of the tokens."""
+    name = f"project-{uuid.uuid4().hex[:8]}"
+    made = beside.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
+    fenced, stock = (int(url.removesuffix("/v3").rpartition(":")[2]) for url in beside.keystone_urls)
+    with routed(fenced, stock, ROUTES.get(route, lambda *_: False)) as url:
+        orchestrator = Orchestrator(beside, tmp_path, made["project"]["id"], f"{url}/v3")
+        base.ensure_access(orchestrator.ground, "admin")
+        if route is None:
+            assert Fence().drain(orchestrator.ground).full
+            assert Fence().held(orchestrator.ground)
+        else:
+            with pytest.raises(base.NotHeld, match=r"serve|route all requests for tokens"):
+                Fence().drain(orchestrator.ground)
+            assert not Fence().held(orchestrator.ground)
+        orchestrator.undo()
 
 
 def test_a_fence_is_lifted_through_a_keystone_process_that_does_not_know_it(mixed, tmp_path):

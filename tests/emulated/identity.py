@@ -189,7 +189,13 @@ class Identity(Service):
     # -- tokens
     def _tokens(self, call: Call, method: str) -> Response:
         if method == "POST":
+            canary = call.request.headers.get(protocol.CANARY_HEADER.lower(), "")
             token = self._authenticate(call.request.json()["auth"])
+            if canary and not self._open(token.user, token.project, canary):
+                del self.tokens[token.id]
+                refused = self.error(Refusal(401, UNAUTHENTICATED))
+                refused.headers[protocol.FENCED_HEADER] = canary
+                return refused
             call.token = token
             call.touched.append(Touch("made", "identity.token", token.id, token.project))
             return Response(201, self._shown(token, True), {"X-Subject-Token": token.id})

@@ -433,22 +433,22 @@ MUTATIONS = (
     Mutation(
         "A token that is issued for a fenced project is handed out",
         FENCE,
-        "        if stops(token):\n            raise exception.Unauthorized(",
-        "        if False:\n            raise exception.Unauthorized(",
+        "        if stops(token) or stopped_by_canary(token):\n            raise exception.Unauthorized(",
+        "        if stopped_by_canary(token):\n            raise exception.Unauthorized(",
         FENCED,
     ),
     Mutation(
         "A token for a fenced project is found valid",
         FENCE,
-        "        if stops(token):\n            raise exception.TokenNotFound(token_id=token_id)\n        canary",
-        "        canary",
+        "        if stops(token) or stopped_by_canary(token):\n            raise exception.TokenNotFound(token_id=token_id)",
+        "        if stopped_by_canary(token):\n            raise exception.TokenNotFound(token_id=token_id)",
         FENCED,
     ),
     Mutation(
         "A token that only the canary stops is found valid",
         FENCE,
-        "        if canary is not None and stops(token, canary):\n",
-        "        if False:\n",
+        "        if canary is None or not stops(token, canary):\n",
+        "        if True:\n",
         FENCED,
     ),
     Mutation(

@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation, tests
 
 BASE = "cleanup_orchestrator/drain/base.py"
 FENCE = "cleanup_orchestrator/drain/fence.py"
+ROUTES = "cleanup_orchestrator/drain/routes.py"
 REVOKE = "cleanup_orchestrator/drain/revoke.py"
 
 PROCESSES = tests("drain/processes")
@@ -94,5 +95,41 @@ MUTATIONS = (
         "        check_shared_cache(context)\n",
         "",
         PROCESSES,
+    ),
+    # -- requests that a proxy routes past the fence
+    Mutation(
+        "The fence counts as held although another service issues tokens",
+        FENCE,
+        "    if not problem and all_of_them:\n",
+        "    if False:\n",
+        tests("drain/fence"),
+    ),
+    Mutation(
+        "A refused login shows a fence that did not refuse it",
+        ROUTES,
+        "if said.get(protocol.FENCED_HEADER) == context.deletion_id:",
+        "if True:",
+        tests("drain/routes"),
+    ),
+    Mutation(
+        "Another version of the API that refuses the orchestrator counts as absent",
+        ROUTES,
+        "if status in (0, 404):",
+        "if status in (0, 401, 403, 404):",
+        tests("drain/routes"),
+    ),
+    Mutation(
+        "The login that tests the fence does not ask to be refused",
+        ROUTES,
+        "    session.additional_headers[protocol.CANARY_HEADER] = context.deletion_id\n",
+        "",
+        tests("drain/routes"),
+    ),
+    Mutation(
+        "A Keystone with the fence issues tokens to a login with the canary",
+        "cleanup_orchestrator/keystone/fence.py",
+        "        if stops(token) or stopped_by_canary(token):\n            raise exception.Unauthorized(",
+        "        if stops(token):\n            raise exception.Unauthorized(",
+        tests("keystone/fence_decisions"),
     ),
 )

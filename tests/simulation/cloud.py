@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.drain.routes import OTHER_VERSIONS
 from tests.simulation.janitors import Janitors, is_janitor
-from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Hole, Project, Selected
+from tests.simulation.keystone import BYSTANDER, DEAD, PROJECT, Answer, Hole, Project, Selected, not_found
 from tests.simulation.keystone_api import KeystoneApi
 from tests.simulation.plan import Plan
 from tests.support.scheduler import Simulation, Thread
@@ -338,6 +339,8 @@ class Cloud:
         keystone = self.keystone
         if parts[0] == "auth":
             return keystone.auth(thread, method, headers)
+        if parts[0] in OTHER_VERSIONS:
+            return not_found()
         if token not in keystone.tokens or not keystone.good(token):
             return Answer(401, {"error": {"code": 401, "message": "The token is not good"}})
         if parts[0] == "users":

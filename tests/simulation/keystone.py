@@ -307,14 +307,21 @@ class Keystone:
         copy = process.copy(project.id, self.simulation.now) if process and self.in_turn else None
         return bool(copy["enabled"]) if copy else project.enabled
 
-    def token(self, project_id: str, user: str) -> Answer:
-        """Give the orchestrator's user or the janitor a token."""
+    def token(self, project_id: str, user: str, canary: str = "") -> Answer:
+        """Give the orchestrator's user or the janitor a token.
+
+        :param canary: the fence that stops them, too
+        """
         roles, project = ["admin"], self.projects.get(project_id)
         if project is not None:
             groups = [group for group, users in GROUP_USERS.items() if user in users]
             roles = sorted({role for _, who, role in project.grants if who in (user, *groups)})
             fenced = bool(project.fence) and user not in (ME, project.options.get(protocol.JANITOR_OPTION))
             process = self._any_process() if self.in_turn else None
+            if canary and canary == self._fence_in(process or self._any_process(), project):
+                refused = Answer(401, {"error": {"code": 401, "message": "no token for this project"}})
+                refused.headers[protocol.FENCED_HEADER] = canary
+                return refused
             if not (project.exists and self._enabled_in(process, project) and roles) or fenced:
                 return Answer(401, {"error": {"code": 401, "message": "no token for this project"}})
         self._numbers += 1

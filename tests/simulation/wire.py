@@ -15,6 +15,7 @@ from cleanup_orchestrator.cloud.janitors import Janitor
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
+from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.plugins.base import (
     EVERYTHING,
     ForcedDelete,
@@ -139,7 +140,8 @@ class Session(GuardedSession):
             if fault.kind == "cut":
                 raise ka_exceptions.ConnectFailure("no connection")
         if getting_token:
-            answer = cloud.keystone.token(*given["json"])
+            canary = self.additional_headers.get(protocol.CANARY_HEADER, "")
+            answer = cloud.keystone.token(*given["json"], canary=canary)
         else:
             assert simulation.current is not None
             answer = cloud.serve(simulation.current, token, method, url, given.get("json"), given.get("headers") or {})
@@ -157,6 +159,10 @@ class Adapter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def get_endpoint(self) -> str:
+        """Return the root: all paths are below it."""
+        return ""
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("get", "put", "post", "patch", "delete"):

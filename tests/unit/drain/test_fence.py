@@ -72,14 +72,21 @@ class Keystone:
 
 
 # ---------------------------------------------------------------------------------------------------------------- fence
+def answer(status, json=True, **headers):
+    kind = {"Content-Type": "application/json" if json else "text/html"}
+    return types.SimpleNamespace(status_code=status, headers=kind | headers)
+
+
 class Fenced:
     """Clouds of a Keystone whose processes obey the fence, or one of which does not, or refuses the own token.
 
     `confirms`: its answer says that the fence is the cause. An older release of the code inside Keystone does not.
+    `login`: what a login with the canary gets, `None`: a token; `other`: what another version of the API answers.
     """
 
-    def __init__(self, obeys=True, token=True, ours=True, confirms=True):
+    def __init__(self, obeys=True, token=True, ours=True, confirms=True, login="fenced", other=None):
         self.obeys, self.token, self.ours, self.confirms = obeys, token, ours, confirms
+        self.login, self.other, self.logins = login, other or answer(404), []
         self.cache_checked_at = [math.inf]  # it was checked just now
         self.fences_checked_at = []
         self.asked = 0
@@ -96,10 +103,26 @@ class Fenced:
         return None
 
     def session(self, *_, **__):
-        return None
+        headers = {}
+
+        def get_token():
+            self.logins.append(headers)
+            if self.login is not None:
+                said = {protocol.FENCED_HEADER: headers[protocol.CANARY_HEADER]} if self.login == "fenced" else {}
+                raise ka_exceptions.Unauthorized(response=answer(401, **said))
+
+        return types.SimpleNamespace(get_token=get_token, additional_headers=headers)
+
+    def forget_project(self, _project_id):
+        pass
 
     def identity(self, _session):
-        def get(_path, headers):
+        def get(path, headers):
+            if path.startswith("http://"):
+                self.logins.append(path)
+                if self.other.status_code >= 400:
+                    raise ka_exceptions.HttpError(response=self.other)
+                return self.other
             self.asked += 1
             canary = headers.get(protocol.CANARY_HEADER)
             if canary and self.ours and self.obeys and canary == "d":
@@ -108,7 +131,7 @@ class Fenced:
             if not self.ours:
                 raise ka_exceptions.NotFound(response=types.SimpleNamespace(headers={}))
 
-        return types.SimpleNamespace(get=get)
+        return types.SimpleNamespace(get=get, get_endpoint=lambda: "http://keystone/v3")
 
 
 def test_a_fence_is_written_down_before_it_is_set():
@@ -158,7 +181,10 @@ def test_the_fence_of_another_deletion_is_left_alone():
     assert keystone.did == []
 
 
-@pytest.mark.parametrize("clouds", [Fenced(obeys=False), Fenced(token=False), Fenced(ours=False)])
+@pytest.mark.parametrize(
+    "clouds",
+    [Fenced(obeys=False), Fenced(token=False), Fenced(ours=False), Fenced(login=None), Fenced(other=answer(200))],
+)
 def test_a_fence_is_in_effect_where_it_causes_the_refusal_of_a_valid_token(clouds):
     with pytest.raises(drain.NotHeld):
         Fence().drain(Keystone().ground(clouds))
@@ -242,6 +268,7 @@ def looks(monkeypatch, *answers):
     """Let each look see these problems, one of each process."""
     left = list(answers)
     monkeypatch.setattr(fence, "probe", lambda _check, _times: left.pop(0))
+    monkeypatch.setattr(fence, "past_fence", lambda _context, _token: "")
     return left
 
 

@@ -292,6 +292,21 @@ def test_the_canary_is_read_from_the_request(monkeypatch, keystone):
     assert response.headers == {protocol.FENCED_HEADER: "deletion"}
 
 
+def test_a_login_with_the_canary_is_refused_by_the_fence_that_it_names(monkeypatch, keystone):
+    manager = guarded(made(monkeypatch)[0])
+    keystone[protocol.CANARY_HEADER] = "another"
+    assert manager.issue_token("me/p").user_id == "me"
+    keystone[protocol.CANARY_HEADER] = "deletion"
+    assert manager.issue_token("me/q").user_id == "me"
+    with pytest.raises(Unauthorized):
+        manager.issue_token("me/p")
+    (change,) = keystone["changes"]
+    assert change(types.SimpleNamespace(headers={})).headers == {protocol.FENCED_HEADER: "deletion"}
+    with pytest.raises(Unauthorized):
+        manager.issue_token("u/p")
+    assert len(keystone["changes"]) == 1, "another user learns nothing"
+
+
 @pytest.mark.parametrize(("token", "canary"), [("u/p", "deletion"), ("u/p", "another"), ("u/p", None)])
 def test_a_refusal_of_other_users_confirms_no_fence(monkeypatch, keystone, token, canary):
     """Any client may send the header: it must learn nothing from the answer."""
