@@ -30,8 +30,8 @@ ROLE = ETC / "ansible" / "roles" / "cleanup_orchestrator"
 MANUAL = (ROOT / "doc" / "source" / "admin" / "install.rst").read_text()
 #: Keywords of a task that are no module.
 KEYWORDS = {
-    "become", "block", "changed_when", "delegate_to", "environment", "failed_when", "listen", "loop", "loop_control",
-    "name", "no_log", "notify", "register", "run_once", "vars", "when",
+    "become", "block", "changed_when", "check_mode", "delegate_to", "environment", "failed_when", "listen", "loop",
+    "loop_control", "name", "no_log", "notify", "register", "run_once", "vars", "when",
 }  # fmt: skip
 SECRET = re.compile(r"cleanup_orchestrator_(?:\w*_password|\w*_secret\w*|rabbitmq_login|\w*_login|\w*_base)\b")
 YAML = [path for path in tracked("etc") if path.endswith((".yml", ".yaml"))]
