@@ -51,9 +51,9 @@ OPTS = {
 _PREFIX = "cleanup-janitor-"
 #: Most password rules require upper and lower case letters, a digit and a symbol.
 _EACH_KIND = "Aa1!"
-#: Without these, rules of ``[security_compliance]`` in keystone.conf could lock the user out. With ``lock_password``
-#: a token of the user cannot change its password.
-_OPTIONS = {
+#: Options of the users that are made. Without these, rules of ``[security_compliance]`` in keystone.conf could lock the
+#: user out. With ``lock_password`` a token of the user cannot change its password.
+KEPT_USABLE = {
     "ignore_change_password_upon_first_use": True,
     "ignore_password_expiry": True,
     "ignore_lockout_failure_attempts": True,
@@ -112,7 +112,7 @@ class Users:
         :raises NoJanitor: Keystone makes no such user
         """
         user: dict[str, Any] = {"name": janitor.name, "domain_id": janitor.domain_id, "password": janitor.password}
-        user |= {"description": description, "enabled": True, "options": _OPTIONS}
+        user |= {"description": description, "enabled": True, "options": KEPT_USABLE}
         try:
             return str(body(self._identity.post("/users", json={"user": user}), "user")["user"]["id"])
         except ka_exceptions.Conflict as error:  # another step of the deletion has made it, or its answer was lost

@@ -1,7 +1,7 @@
 """Implements ``cleanup-orchestrator-manage``.
 
-The command creates, upgrades and checks the database schema, purges old records, and checks plugins and services that
-speak the project resources protocol.
+The command creates, upgrades and checks the database schema, purges old records, makes the orchestrator's users in
+Keystone, and checks plugins and services that speak the project resources protocol.
 
 It is the only module that imports alembic. ``cmd.schema`` has what the other processes need of the schema.
 """
@@ -26,7 +26,7 @@ from alembic.util import CommandError
 from oslo_config import cfg
 
 from cleanup_orchestrator import store
-from cleanup_orchestrator.cmd import arguments, plugin_check, protocol_check
+from cleanup_orchestrator.cmd import arguments, cloud_setup, plugin_check, protocol_check
 from cleanup_orchestrator.cmd.schema import (
     PROG,
     PROJECT,
@@ -190,10 +190,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
         parents=[common],
-        description="Manage the database of cleanup-orchestrator, and check plugins and services.",
+        description="Manage the database and the cloud of cleanup-orchestrator, and check plugins and services.",
         epilog=f"example: {PROG} db upgrade",
     )
-    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|plugin|protocol")
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|cloud|plugin|protocol")
     database = add(nouns, "db", "manage the schema and old records; there is no downgrade", "db upgrade")
     verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
@@ -224,6 +224,29 @@ def _parser() -> argparse.ArgumentParser:
     one = add(verbs, "revision", "write a new migration (in a checkout)", 'db revision -m "add waivers"')
     one.add_argument("-m", "--message", required=True, help="a short description")
     one.set_defaults(run=_db_revision)
+
+    cloud = add(
+        nouns, "cloud", "make the orchestrator's users and its entry in the catalog", cloud_setup.BOOTSTRAP_EXAMPLE
+    )
+    verbs = cloud.add_subparsers(dest="verb", required=True, metavar="bootstrap|remove")
+    one = add(
+        verbs,
+        "bootstrap",
+        "make the users, roles, service and endpoints that are missing, and print the configuration. It changes "
+        "nothing that it has not made, and can be run again, such as after a domain was made. Exit codes: "
+        "0: all is there, 1: something was refused, or an error, 2: a wrong command line",
+        cloud_setup.BOOTSTRAP_EXAMPLE,
+    )
+    cloud_setup.add_bootstrap_arguments(one)
+    one.set_defaults(run=cloud_setup.bootstrap)
+    one = add(
+        verbs,
+        "remove",
+        "remove what cloud bootstrap made, and nothing else. It is refused while deletions are unfinished",
+        cloud_setup.REMOVE_EXAMPLE,
+    )
+    cloud_setup.add_remove_arguments(one)
+    one.set_defaults(run=cloud_setup.remove)
 
     plugin = add(nouns, "plugin", "check plugins; needs no database", plugin_check.EXAMPLE)
     verbs = plugin.add_subparsers(dest="verb", required=True, metavar="check")

@@ -2,7 +2,9 @@
 
 from tests.mutants.mutation import Mutation, tests
 
-CMD = "cleanup_orchestrator/cmd/"
+CMD, CLOUD = "cleanup_orchestrator/cmd/", "cleanup_orchestrator/cloud/"
+BOOTSTRAP, REMOVAL = tests("cloud/bootstrap"), tests("cloud/removal")
+SETUP = tests("cmd/cloud_setup")
 STATUS = tests("functional/test_status")
 PLUGIN = tests("functional/test_plugin_check")
 
@@ -13,6 +15,76 @@ MUTATIONS = (
         'return list(getattr(given, "configuration", ()))',
         'return list(getattr(given, "configuration", ()))[-1:]',
         tests("cmd/arguments"),
+    ),
+    Mutation(
+        "Bootstrap gives a role to a user that another person made",
+        f"{CLOUD}bootstrap.py",
+        "        return user.row is not None and is_made_user(self._key, user.row)\n",
+        "        return user.row is not None\n",
+        BOOTSTRAP,
+    ),
+    Mutation(
+        "Bootstrap writes although it refused a part",
+        f"{CLOUD}bootstrap.py",
+        "        if dry_run or self.outcome.refused:\n",
+        "        if dry_run:\n",
+        BOOTSTRAP,
+    ),
+    Mutation(
+        "Two runs of bootstrap at once make two services",
+        f"{CLOUD}bootstrap.py",
+        '            if all(row["id"] == made["id"] for row in self._keystone.rows("services", type=SERVICE_TYPE)):\n',
+        "            if True:\n",
+        BOOTSTRAP,
+    ),
+    Mutation(
+        "Bootstrap makes a user before it has recorded its name",
+        f"{CLOUD}bootstrap.py",
+        "            self._record(service, user_record(account.part), [domain_id, account.name])\n",
+        "",
+        REMOVAL,
+    ),
+    Mutation(
+        "The mark of a user fits a user of another name",
+        f"{CLOUD}keystone_rows.py",
+        '"\\0".join((kind, *names)).encode()',
+        "kind.encode()",
+        tests("cloud/keystone_rows"),
+    ),
+    Mutation(
+        "The removal removes a role that others have by now",
+        f"{CLOUD}removal.py",
+        "                if others:\n",
+        "                if False:\n",
+        REMOVAL,
+    ),
+    Mutation(
+        "The removal removes a service with the endpoint of another person",
+        f"{CLOUD}removal.py",
+        "        if was_made(service) and not kept:\n",
+        "        if was_made(service):\n",
+        REMOVAL,
+    ),
+    Mutation(
+        "The removal goes on while a deletion is unfinished",
+        f"{CMD}cloud_setup.py",
+        "    if found:\n",
+        "    if False:\n",
+        SETUP,
+    ),
+    Mutation(
+        "Bootstrap prints a new secret of the janitors for a user that was there",
+        f"{CMD}cloud_setup.py",
+        'secrets.token_hex(32) if "worker" in outcome.made else',
+        "secrets.token_hex(32) if True else",
+        SETUP,
+    ),
+    Mutation(
+        "A password that begins with a blank is read without it",
+        f"{CMD}cloud_setup.py",
+        "    quoted = text != text.strip() or ",
+        "    quoted = False or ",
+        SETUP,
     ),
     Mutation(
         "A purge that should only count removes records",
