@@ -211,6 +211,14 @@ class Clouds:
         """Return a new authentication whose token may be revoked: no session shares it."""
         return self._load_auth()
 
+    def is_password_right(self) -> bool:
+        """Return whether Keystone knows the orchestrator's user by its password, whatever roles it has."""
+        session = self.session(self._load_auth(GROUP, **_UNSCOPED), read_only)
+        try:
+            return bool(session.get_token())
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound):
+            return False
+
     def project_auth(self, project_id: str, fresh: bool = False) -> BaseIdentityPlugin:
         """Return the orchestrator's authentication for a project, from a cache."""
         if not project_id:

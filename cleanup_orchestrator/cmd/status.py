@@ -1,15 +1,15 @@
-"""Implements ``cleanup-orchestrator-status upgrade check``.
+"""Implements ``cleanup-orchestrator-status``.
 
-The command checks whether this release can be started on this host.
-
-It reads the configuration and the database. It does not contact Keystone or the broker.
+``upgrade check`` checks whether this release can be started on this host. It reads the configuration and the database,
+and does not contact Keystone or the broker. ``cloud check`` checks whether the cloud is as the orchestrator needs it.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import stevedore
 from keystoneauth1 import loading as ka_loading
@@ -19,8 +19,10 @@ from oslo_upgradecheck import common_checks, upgradecheck
 from cleanup_orchestrator import drain, opts
 from cleanup_orchestrator.api import policy_rules
 from cleanup_orchestrator.cloud import connections, janitors
-from cleanup_orchestrator.cmd import arguments, schema
+from cleanup_orchestrator.cmd import arguments, cloud_check, cloud_findings, schema
+from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.core.redact import redact
+from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
@@ -212,21 +214,58 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         return _OK
 
 
+def _of_workers(conf: cfg.ConfigOpts) -> list[tuple[str, cloud_findings.Check]]:
+    """Return the checks of ``upgrade check`` that ``cloud check`` makes, too: those of the workers."""
+    made = Checks(conf)
+    verdicts = {
+        upgradecheck.Code.SUCCESS: Verdict.OK,
+        upgradecheck.Code.WARNING: Verdict.WARNING,
+        upgradecheck.Code.FAILURE: Verdict.FAILED,
+    }
+
+    def found(name: str, check: Callable[[], upgradecheck.Result]) -> Iterator[Finding]:
+        result = check()
+        yield Finding(name, verdicts[result.code], result.details or "as it must be")
+
+    checks = (
+        ("database", made._database),
+        ("message bus", made._bus),
+        ("plugins", made._plugins),
+        ("drain driver", made._drain),
+        ("settling time", made._settling),
+        *((("janitor secret", made._janitor),) if conf.janitor.secret else ()),
+    )
+    return [(name, functools.partial(found, name, check)) for name, check in checks]
+
+
 def _parser() -> argparse.ArgumentParser:
     common = arguments.parent()
     parser = argparse.ArgumentParser(
         prog=PROG,
         parents=[common],
-        description="Check whether this release of cleanup-orchestrator can be started on this host.",
+        description="Check whether this release of cleanup-orchestrator can be started on this host, and whether the "
+        "cloud is as it needs it.",
         epilog=f"example: {PROG} upgrade check",
     )
     text = "check the configuration and the database"
     codes = "Exit codes: 0: all checks passed, 1: warnings, 2: failures, or a wrong command line, 255: an error."
-    nouns = parser.add_subparsers(dest="noun", required=True, metavar="upgrade")
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="upgrade|cloud")
     upgrade = nouns.add_parser("upgrade", parents=[common], help=text)
     verbs = upgrade.add_subparsers(dest="verb", required=True, metavar="check")
     check = verbs.add_parser("check", parents=[common], help=text, description=f"{text.capitalize()}. {codes}")
     check.add_argument("--json", action="store_true", help="print the results as JSON")
+    text = "check users, roles, services, lock, clocks and caches of the cloud"
+    cloud = nouns.add_parser("cloud", parents=[common], help=text)
+    verbs = cloud.add_subparsers(dest="verb", required=True, metavar="check")
+    check = verbs.add_parser(
+        "check",
+        parents=[common],
+        help=text,
+        description=f"{text.capitalize()}, with the files of the workers. A line that begins with FAILED ends with the "
+        f"command that mends it. {codes}",
+        epilog=f"example: {PROG} {cloud_check.EXAMPLE}",
+    )
+    cloud_check.add_arguments(check)
     return parser
 
 
@@ -240,10 +279,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:
+        if args.noun == "cloud":
+            return cloud_check.run(arguments.sources(argv), args, _of_workers)
         line = [*arguments.sources(argv), "upgrade", "check", *(["--json"] if args.json else [])]
         code: int = upgradecheck.main(conf, schema.PROJECT, Checks(conf), argv=line)
         return code
-    except cfg.Error as error:
+    except (cfg.Error, CleanupError) as error:
         print(f"{PROG}: {' '.join(str(error).split())}", file=sys.stderr)
         return 255
 

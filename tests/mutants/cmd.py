@@ -4,7 +4,8 @@ from tests.mutants.mutation import Mutation, tests
 
 CMD, CLOUD = "cleanup_orchestrator/cmd/", "cleanup_orchestrator/cloud/"
 BOOTSTRAP, REMOVAL = tests("cloud/bootstrap"), tests("cloud/removal")
-SETUP = tests("cmd/cloud_setup")
+SETUP, KEYSTONE = tests("cmd/cloud_setup"), tests("cmd/cloud_check_keystone")
+SERVICES = tests("cmd/cloud_check_services")
 STATUS = tests("functional/test_status")
 PLUGIN = tests("functional/test_plugin_check")
 
@@ -80,11 +81,60 @@ MUTATIONS = (
         SETUP,
     ),
     Mutation(
+        "The check of the cloud takes what hangs for ok",
+        f"{CMD}cloud_check.py",
+        "        if not in_time:\n",
+        "        if False:\n",
+        tests("cmd/cloud_check"),
+    ),
+    Mutation(
+        "The check of the cloud ends with 0 although a line is red",
+        f"{CMD}cloud_check.py",
+        "    return max((CODES[verdict] for verdict in counts), default=0)\n",
+        "    return min((CODES[verdict] for verdict in counts), default=0)\n",
+        tests("cmd/cloud_check"),
+    ),
+    Mutation(
         "A password that begins with a blank is read without it",
         f"{CMD}cloud_setup.py",
         "    quoted = text != text.strip() or ",
         "    quoted = False or ",
         SETUP,
+    ),
+    Mutation(
+        "The check of the cloud takes a role on a domain for one in its projects",
+        f"{CMD}cloud_check_keystone.py",
+        """if (f"/OS-INHERIT/domains/{row['id']}", role_id) not in held]""",
+        """if role_id not in {role for path, role in held if path.endswith(row["id"])}]""",
+        KEYSTONE,
+    ),
+    Mutation(
+        "The check of the cloud deletes a project without a fence",
+        f"{CMD}cloud_check_keystone.py",
+        " and fence[:8] == part and ",
+        " and ",
+        KEYSTONE,
+    ),
+    Mutation(
+        "The check of the cloud leaves the project of its test",
+        f"{CMD}cloud_check_keystone.py",
+        "    finally:\n        test.delete()\n",
+        "    finally:\n        pass\n",
+        KEYSTONE,
+    ),
+    Mutation(
+        "The check of the cloud takes an unknown list for an empty one",
+        f"{CMD}cloud_check_services.py",
+        "        if result.outcome is Outcome.UNKNOWN:\n",
+        "        if False:\n",
+        SERVICES,
+    ),
+    Mutation(
+        "The check of the cloud accepts a token cache that lasts longer",
+        f"{CMD}cloud_check_services.py",
+        "        elif seconds > ours:\n",
+        "        elif seconds > 10 * ours:\n",
+        SERVICES,
     ),
     Mutation(
         "A purge that should only count removes records",
