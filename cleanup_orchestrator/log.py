@@ -17,7 +17,8 @@ from oslo_context import context as oslo_context
 from oslo_log import log
 
 from cleanup_orchestrator import compat
-from cleanup_orchestrator.core.redact import printable, redact
+from cleanup_orchestrator.core.redact import redact
+from cleanup_orchestrator.core.texts import printable
 
 _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s%(caller)s]"
 #: The ids come from the context that :func:`context` sets; ``-`` without one. ``caller`` is empty, or names the request

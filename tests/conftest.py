@@ -10,7 +10,7 @@ from tests.support.databases import database_url, drop_databases, empty_database
 
 examples.load_profile()
 
-pytest_plugins = ["tests.support.tiers"]
+pytest_plugins = ["tests.support.garbage", "tests.support.tiers"]
 
 __all__ = ["database_url", "drop_databases", "empty_database_url"]
 
@@ -67,16 +67,3 @@ def no_budgets_of_others() -> Iterator[None]:
             account.leased = False
         if budget._keeper is not None:
             budget._keeper.join(5)
-
-
-@pytest.fixture
-def no_garbage_collection() -> Iterator[None]:
-    """Keep the garbage collector from running, for tests of values that are nested too deeply.
-
-    At the limit of the recursion, the finalizers of other tests' objects fail, and pytest reports that as a failure of
-    this test.
-    """
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()

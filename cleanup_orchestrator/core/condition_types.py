@@ -11,22 +11,7 @@ import datetime
 from collections.abc import Mapping
 from enum import StrEnum
 
-
-class ConditionType(StrEnum):
-    """The properties of a deletion that are observed."""
-
-    APPROVAL = "approval"  #: it waits for the approval of a second person
-    BLOCKED = "blocked"  #: something keeps it from completing that only a person can clear
-    DRAINED = "drained"  #: the project is locked against new resources
-    FORCED = "forced"  #: an admin asked for force
-    HALTED = "halted"  #: what runs is stopped for the recovery window
-    ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
-    PLAN_COMPLETE = "plan_complete"  #: the dry run of a cascade saw everything, so that a cascade can be bound to it
-    PROJECT_GONE = "project_gone"  #: another client deleted the project
-    SETTLED = "settled"  #: tokens from before the drain have left every cache
-    STALLED = "stalled"  #: it has made no progress for too long
-    WAITING = "waiting"  #: it waits for a place, or for the deletions of the projects below
-    WAIVED = "waived"  #: it relies on waivers
+from cleanup_orchestrator.core.words import ConditionType as ConditionType
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,37 +5,17 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-from enum import StrEnum
 from typing import Any, Self
 
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE, LineKey, Queue, QueueState
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
-
-
-class Mode(StrEnum):
-    """What the requester wants done with the resources that the project still owns."""
-
-    REPORT = "report"  #: list them and change nothing; the project is removed only if it owns nothing
-    CASCADE = "cascade"  #: delete them, prove them gone, then remove the project
-    #: Delete those that are selected, prove them gone, and give the project back. It is a mode and no flag of another
-    #: one, so that a process of a release that does not know it cannot take the deletion for a cascade.
-    PURGE = "purge"
-
-
-#: The modes that delete resources.
-DELETING_MODES = frozenset({Mode.CASCADE, Mode.PURGE})
-
-
-class Origin(StrEnum):
-    """How this service learned that a project is to be deleted, or was deleted."""
-
-    REQUEST = "request"  #: a user requested its deletion
-    #: Keystone announced the deletion of the project, without a request to this service: resources are only listed.
-    NOTICED = "noticed"
-    #: An orphan scan found resources of a project that is gone, and an admin requested their deletion.
-    ADOPTED = "adopted"
+from cleanup_orchestrator.core.words import DELETING_MODES as DELETING_MODES
+from cleanup_orchestrator.core.words import Mode as Mode
+from cleanup_orchestrator.core.words import Origin as Origin
+from cleanup_orchestrator.core.words import RoundPurpose as RoundPurpose
+from cleanup_orchestrator.core.words import Status as Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,34 +78,6 @@ class Profile:
 
 
 _profile = functools.cache(Profile)
-
-
-class Status(StrEnum):
-    """The status of a deletion. The legal moves are in ``transitions.MOVES``."""
-
-    ACCEPTED = "accepted"  #: recorded; the catalog is being surveyed
-    DRAINING = "draining"  #: the project is being locked against new resources
-    INVENTORY = "inventory"  #: every type of every service in every region is being listed
-    RECOVERABLE = "recoverable"  #: before the first delete, it waits for an approval or for the end of the window
-    DELETING = "deleting"  #: resources are being deleted in dependency order
-    VERIFYING = "verifying"  #: waiting for cached tokens to run out, then proving the project empty twice
-    DELETED = "deleted"  #: the project is gone and was proven empty before
-    PURGED = "purged"  #: mode ``purge``: what was selected was proven gone; the project is usable
-    LEFTOVERS = "leftovers"  #: the attempt ended with a report of what is left; the project is usable
-    PLANNED = "planned"  #: the dry run ended; nothing was written anywhere
-    CANCELLING = "cancelling"  #: what the drain changed is being undone
-    CANCELLED = "cancelled"  #: undone; resources deleted before the cancel stay deleted
-    FAILED = "failed"  #: the deletion cannot go on as requested; the journal says why
-
-
-class RoundPurpose(StrEnum):
-    """What a round of sweeps is for."""
-
-    NONE = ""
-    INVENTORY = "inventory"  #: list only
-    DELETE = "delete"  #: list, delete, list again
-    #: delete quotas and the like, right before the project is removed: it can no longer be cancelled
-    PROJECT_SETTINGS = "project_settings"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,29 +10,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from cleanup_orchestrator.core import dispatch
 from cleanup_orchestrator.core.ids import is_project_id
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
-
-
-class ScanStatus(StrEnum):
-    """The status of an orphan scan."""
-
-    ACCEPTED = "accepted"  #: recorded; the catalog is being read
-    RUNNING = "running"  #: a read is under way: the first, or after ``waiting`` the second
-    WAITING = "waiting"  #: between the two reads
-    COMPLETED = "completed"  #: every list was read, and read again if the first read found candidates
-    INCOMPLETE = "incomplete"  #: it ended without some of the answers; what it reports is valid
-    FAILED = "failed"  #: the catalog could not be read
-    CANCELLED = "cancelled"
-
-
-#: The statuses of an orphan scan that has not ended.
-SCANNING = frozenset({ScanStatus.ACCEPTED, ScanStatus.RUNNING, ScanStatus.WAITING})
+from cleanup_orchestrator.core.words import SCANNING as SCANNING
+from cleanup_orchestrator.core.words import ScanStatus as ScanStatus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from enum import StrEnum
+
+from cleanup_orchestrator.core.enums import StrEnum
 
 
 class Reason(StrEnum):
@@ -220,7 +221,7 @@ BEHIND = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Subject:
     """What a remedy is about: it fills the fields of a template. What is empty stays for the reader to fill in."""
 

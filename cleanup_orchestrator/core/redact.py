@@ -74,14 +74,6 @@ _PLACE = re.compile(
 )
 _LOGIN = re.compile(r"([^:@,'\"]*+:).+", re.S)
 _FURTHER_LOGIN = re.compile(r"([^,]*+,[^:@,'\"]*+:).+", re.S)
-#: Letters and symbols that look like spaces, with which a name could look like several words, or begin further right.
-BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-#: Characters that control a terminal or begin a new line in a log: control characters, line ends, and those that change
-#: the direction of writing. Also those that are not visible, except for joiners, which some languages need.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff"
-    rf"{BLANK}]"
-)
 
 
 def redact(text: str, most: int = LONGEST) -> str:
@@ -107,11 +99,6 @@ def short(text: str, most: int) -> str:
     if len(text) > LONGEST:
         words = words[:-1]  # the last word may be a part of a secret
     return redact(" ".join(words), 8 * most)[:most]
-
-
-def printable(text: str) -> str:
-    r"""Return the text with unprintable characters in Python's notation (``\x1b``)."""
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _without_quoted(text: str) -> str:

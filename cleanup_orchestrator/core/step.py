@@ -10,6 +10,8 @@ from enum import StrEnum
 from cleanup_orchestrator.core.findings import Finding
 from cleanup_orchestrator.core.reasons import ONE_ANSWER, Reason
 from cleanup_orchestrator.core.redact import redact
+from cleanup_orchestrator.core.words import Outcome as Outcome
+from cleanup_orchestrator.core.words import StepState as StepState
 
 
 class StepKind(StrEnum):
@@ -36,24 +38,6 @@ SCANS = frozenset({StepKind.CATALOG, StepKind.SCAN})
 
 #: The steps that every deletion has from the beginning. The survey adds the others.
 TASKS = tuple(k for k in StepKind if k not in SCANS | {StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT})
-
-
-class StepState(StrEnum):
-    """Whether a step is under way."""
-
-    IDLE = "idle"  #: it has not run
-    DISPATCHED = "dispatched"  #: cast to the workers, and not claimed yet
-    RUNNING = "running"  #: claimed by a worker under a lease
-    DONE = "done"  #: finished with an outcome
-
-
-class Outcome(StrEnum):
-    """The result of a step, as far as decisions depend on it."""
-
-    NONE = ""  #: it has not run
-    CLEAR = "clear"  #: nothing is left, or the task is done
-    LEFTOVERS = "leftovers"  #: resources are still there
-    UNKNOWN = "unknown"  #: no reliable answer; never treated as empty
 
 
 #: An internal header with the path to send as it is: HTTP clients resolve ``..`` in a path, also if it is encoded. The

@@ -47,7 +47,7 @@ _ID = re.compile(ID_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Kind:
     """One table that is listed, and what of it is shown."""
 
@@ -111,7 +111,7 @@ class BadQuery(ValueError):
     """A parameter of the request is malformed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Page:
     """Which rows are wanted."""
 
@@ -146,7 +146,7 @@ def shown(kind: Kind, row: Mapping[str, Any]) -> dict[str, Any]:
 def _json(value: Any) -> Any:
     """Return a value as JSON has it; a time without a zone is in UTC."""
     if isinstance(value, datetime.datetime):
-        value = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)  # noqa: UP017 # Python 3.9
+        value = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
         return value.isoformat()
     return value
 
@@ -191,7 +191,7 @@ def read(kind: Kind, model: Any, project_id: str, page: Page) -> tuple[list[dict
         if page.marker:
             query = query.filter(key > _marker(key, page.marker))
         # One row more than the page: it tells whether another page follows.
-        rows = [dict(zip(names, row)) for row in query.order_by(key).limit(page.limit + 1)]  # noqa: B905 # Python 3.9
+        rows = [dict(zip(names, row)) for row in query.order_by(key).limit(page.limit + 1)]
     following = str(rows[page.limit - 1][kind.key]) if len(rows) > page.limit else ""
     return [shown(kind, row) for row in rows[: page.limit]], following
 

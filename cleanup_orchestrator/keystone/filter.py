@@ -43,7 +43,7 @@ class Unclear(Exception):
     """The path is ambiguous: only some interpretations name a project or a domain."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Route:
     """The object that a path names."""
 

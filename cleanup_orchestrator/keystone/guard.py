@@ -45,7 +45,7 @@ _LOGINS = ("/auth/tokens", "/OS-FEDERATION/")
 _NAMED = 10
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Caller:
     """The user whose token came with the present request."""
 
@@ -54,7 +54,7 @@ class Caller:
     is_admin: Callable[[], bool] = bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Refusal:
     """Why a request is refused. The text is for users."""
 

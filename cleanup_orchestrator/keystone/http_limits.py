@@ -51,7 +51,7 @@ class _Exceeded(Exception):
     """
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass
 class Limits:
     """The limits of the answers that one pool of connections reads."""
 

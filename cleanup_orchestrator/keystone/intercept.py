@@ -45,7 +45,7 @@ class ConfigurationError(Exception):
     """An option is invalid, so the process must not start. The text names the option."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """The options of ``[project_cleanup]`` for the interception."""
 
@@ -88,7 +88,7 @@ class Settings:
         return bool(header and self.user_id) and user_id == self.user_id
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Target:
     """The project or domain to delete, as Keystone knows it."""
 
@@ -100,7 +100,7 @@ class Target:
     fence: str | None = None  #: id of the deletion that fenced it
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Caller:
     """The token and the wishes of a request."""
 
@@ -129,7 +129,7 @@ class Caller:
         return named.pop()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Response:
     """A response to the client, in the form of those of Keystone."""
 

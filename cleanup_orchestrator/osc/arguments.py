@@ -51,7 +51,7 @@ def until(parsed_args: argparse.Namespace) -> str | None:
         expires_at: str | None = parsed_args.expires_at
         return expires_at
     try:
-        moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
+        moment = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=parsed_args.days)
     except OverflowError as exc:
         raise common.command_error(f"{parsed_args.days:g} days are too many: give fewer --days", exc) from exc
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,8 +12,8 @@ from osc_lib.cli import format_columns
 
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.redact import printable
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.texts import printable
+from cleanup_orchestrator.core.words import Outcome
 from cleanup_orchestrator.osc import common, selection
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.screen import unbroken

@@ -16,7 +16,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from cleanup_orchestrator.core.redact import printable
+from cleanup_orchestrator.core.texts import printable
 from cleanup_orchestrator.osc import screen, tables, usage, words
 from cleanup_orchestrator.sdk import ApiError, LoginLost, Proxy, one_line
 

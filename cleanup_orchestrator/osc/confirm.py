@@ -17,8 +17,7 @@ from typing import Any
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Status
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.words import DELETING_MODES, Mode, Outcome, Status
 from cleanup_orchestrator.osc import common, lookup, overview, selection
 from cleanup_orchestrator.osc.screen import Screen, command, plain, unbroken
 from cleanup_orchestrator.sdk import Proxy, one_line
@@ -151,7 +150,7 @@ def _found(client: Proxy, project_id: str, found: Found | None, plan_id: str | N
         return [f"  The plan {one_line(plan_id)} could not be read, so what it has is not known."]
     if found is None:
         return ["  What it has is not known yet.", f"  List it first with: {dry_run}"]
-    number, services = found.numbers.total(), overview.services(found.numbers)
+    number, services = sum(found.numbers.values()), overview.services(found.numbers)
     counted = f"{number} resource{'' if number == 1 else 's'} in {services} service{'' if services == 1 else 's'}"
     what = found.summary or (counted if number else "nothing")
     at, ago = one_line(found.at), overview.ago(found.at, _now(client))
@@ -190,7 +189,7 @@ def _now(client: Proxy) -> datetime.datetime | None:
         moment = email.utils.parsedate_to_datetime(client.answered_at)
     except (TypeError, ValueError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.words import Mode, Origin, Outcome, Status
 from cleanup_orchestrator.osc import arguments, cells, common, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.screen import Screen, unbroken

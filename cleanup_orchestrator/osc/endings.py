@@ -8,9 +8,8 @@ from typing import Any
 
 import prettytable
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES, Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.words import DELETING_MODES, Mode, Origin, Outcome, Status
 from cleanup_orchestrator.osc import common, overview, tables
 from cleanup_orchestrator.osc.screen import command, unbroken
 from cleanup_orchestrator.sdk import one_line

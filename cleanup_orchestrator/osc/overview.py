@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.words import Outcome, StepState
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.sdk import one_line
 from cleanup_orchestrator.sdk.text import FIRST_TYPES
@@ -59,10 +59,15 @@ def services(found: Iterable[str]) -> int:
 _AHEAD = 60
 
 
+def _time(moment: Any) -> datetime.datetime:
+    """Return a time of the API. Python 3.9 cannot read the ``Z`` at its end."""
+    return datetime.datetime.fromisoformat(str(moment).replace("Z", "+00:00"))
+
+
 def is_before(moment: Any, other: Any) -> bool:
     """Return whether a time of the API is not later than another one; false if one of them is unknown."""
     try:
-        return datetime.datetime.fromisoformat(str(moment)) <= datetime.datetime.fromisoformat(str(other))
+        return _time(moment) <= _time(other)
     except (TypeError, ValueError):
         return False
 
@@ -73,7 +78,7 @@ def ago(moment: Any, now: datetime.datetime | None) -> str:
     :param now: the time by the clock of the API; ``None``: it is not known
     """
     try:
-        seconds = (now - datetime.datetime.fromisoformat(str(moment))).total_seconds() if now else -math.inf
+        seconds = (now - _time(moment)).total_seconds() if now else -math.inf
     except (TypeError, ValueError):
         return ""
     if seconds < -_AHEAD:

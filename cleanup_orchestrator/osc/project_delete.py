@@ -8,7 +8,7 @@ from typing import Any
 from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
-from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.core.words import Mode
 from cleanup_orchestrator.osc import common, confirm, lookup, request, usage, wait
 from cleanup_orchestrator.sdk import ApiError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.core.words import Mode
 from cleanup_orchestrator.osc import common, confirm, request, selection, usage, wait
 
 

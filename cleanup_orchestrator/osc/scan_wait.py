@@ -8,7 +8,7 @@ from typing import Any
 
 from openstack import exceptions as sdk_exceptions
 
-from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
+from cleanup_orchestrator.core.words import SCANNING, ScanStatus
 from cleanup_orchestrator.osc import common, wait
 from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import Proxy, errors, one_line

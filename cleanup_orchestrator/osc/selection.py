@@ -67,7 +67,7 @@ def read(parsed_args: argparse.Namespace) -> dict[str, Any]:
     before = parsed_args.created_before
     if parsed_args.older_than:
         try:
-            moment = datetime.datetime.now(datetime.UTC) - parsed_args.older_than
+            moment = datetime.datetime.now(datetime.timezone.utc) - parsed_args.older_than
         except OverflowError as exc:
             raise usage.UsageError("--older-than is before the year 1; nothing was deleted") from exc
         before = moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -99,7 +99,7 @@ def shortened(heads: Sequence[str], rows: Sequence[Sequence[Any]], room: int) ->
     # One by one: the narrowest column that is not complete gets the next character.
     while sum(limits) < left and (open_ := [n for n in range(len(heads)) if limits[n] < wide[n]]):
         limits[min(open_, key=limits.__getitem__)] += 1
-    return [[_short(value, limit) for value, limit in zip(row, limits, strict=True)] for row in rows]
+    return [[_short(value, limit) for value, limit in zip(row, limits)] for row in rows]
 
 
 def _short(value: Any, limit: int) -> Any:

@@ -12,8 +12,7 @@ from typing import Any, TextIO
 
 from openstack import exceptions as sdk_exceptions
 
-from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.words import ENDED, Status
 from cleanup_orchestrator.osc import common, endings, overview
 from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line, success
@@ -47,7 +46,7 @@ USUAL_PURPOSE: Mapping[str, str] = {
 def ended(deletion: Mapping[str, Any]) -> bool:
     """Return whether the status of the deletion is final."""
     try:
-        return Status(str(deletion.get("status"))) not in transitions.LIVE
+        return Status(str(deletion.get("status"))) in ENDED
     except ValueError:
         # A status of a newer server.
         return bool(deletion.get("finished_at"))

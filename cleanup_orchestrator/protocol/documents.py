@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import graphlib
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any
+
+from cleanup_orchestrator.core.enums import StrEnum
 
 #: Name and version in the capabilities. A minor version only adds optional fields; a client ignores unknown ones.
 PROTOCOL, VERSION = "project-resources", "1.0"
@@ -71,7 +72,7 @@ STATUS: Mapping[ProblemType, int] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class ResourceType:
     """A type of resource that projects own in the service."""
 
@@ -89,7 +90,7 @@ class ResourceType:
     project_setting: bool = False  #: a quota and the like: no resource; it is deleted right before the project
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Capabilities:
     """What a service declares: ``GET {base}``."""
 
@@ -127,7 +128,7 @@ class Capabilities:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class User:
     """Something that uses a resource, so that its delete is refused."""
 
@@ -137,7 +138,7 @@ class User:
     name: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Resource:
     """One resource of a project, as a list and a show return it."""
 
@@ -166,7 +167,7 @@ class Resource:
         return dataclasses.replace(resource, state=State(resource.state), used_by=users)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Page:
     """A part of the list of one type of one project."""
 
@@ -179,7 +180,7 @@ class Page:
         return {"project_id": project_id, "type": type_, "resources": resources, "next": self.next}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Problem:
     """An error, as in RFC 9457 (``application/problem+json``)."""
 

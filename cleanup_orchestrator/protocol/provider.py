@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 
+from cleanup_orchestrator.core.enums import StrEnum
 from cleanup_orchestrator.protocol.checks import contradictions, is_full_name, is_service_type, is_type_name
 from cleanup_orchestrator.protocol.documents import LONGEST_TEXT, Capabilities, Page, ProblemType, Resource
 
@@ -70,7 +70,7 @@ class UnknownMarker(Refusal):
         super().__init__(detail)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Caller:
     """Who makes the request, as Keystone says."""
 
@@ -80,7 +80,7 @@ class Caller:
     roles: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Provider:
     """The functions of a service, which several threads may call at once.
 

@@ -55,7 +55,7 @@ _BYTE = re.compile(rb"%[0-9A-Fa-f]{2}|.", re.DOTALL)  # what one byte of a decod
 _LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class _Response:
     status: int
     document: Mapping[str, Any] | None = None
@@ -148,35 +148,37 @@ class _App:
 
     def _is_member_delete(self, caller: Caller, method: str, segments: tuple[str, ...]) -> bool:
         """Return whether a member deletes a resource of its project that the service acts on."""
-        match method, segments:
-            case "DELETE", ("projects", project_id, name, _):
-                type_ = self._types.get(name)
-                acts = type_ is not None and bool(type_.acts_on)
-                return acts and MEMBER in caller.roles and caller.project_id == project_id
-        return False
+        if method != "DELETE" or len(segments) != 4 or segments[0] != "projects":
+            return False
+        _, project_id, name, _ = segments
+        type_ = self._types.get(name)
+        acts = type_ is not None and bool(type_.acts_on)
+        return acts and MEMBER in caller.roles and caller.project_id == project_id
 
     def _route(self, segments: tuple[str, ...], query: Mapping[str, str], caller: Caller) -> Mapping[str, _Handler]:
         """Return what answers each method of a path.
 
         An unknown path is a bad request, and never ``not-found``, which says that a resource is gone.
         """
-        match segments:
-            case ():
-                return {"GET": lambda: _Response(200, self._provider.capabilities.to_dict())}
-            case "projects", project_id, name:
-                type_ = self._type(project_id, name)
-                handlers = {"GET": lambda: self._list(project_id, name, query)}
-                if type_.delete_all:
-                    handlers["DELETE"] = lambda: self._delete_all(project_id, name, caller)
-                return handlers
-            case "projects", project_id, name, id_:
-                type_ = self._type(project_id, name)
-                handlers = {"GET": lambda: _Response(200, self._resource(project_id, name, id_).to_dict())}
-                if type_.delete:
-                    handlers["DELETE"] = lambda: self._delete(type_, project_id, id_, caller)
-                return handlers
-            case "drains", project_id:
-                return self._drains(_project(project_id))
+        if not segments:
+            return {"GET": lambda: _Response(200, self._provider.capabilities.to_dict())}
+        collection, *names = segments
+        if collection == "projects" and len(names) == 2:
+            project_id, name = names
+            type_ = self._type(project_id, name)
+            handlers = {"GET": lambda: self._list(project_id, name, query)}
+            if type_.delete_all:
+                handlers["DELETE"] = lambda: self._delete_all(project_id, name, caller)
+            return handlers
+        if collection == "projects" and len(names) == 3:
+            project_id, name, id_ = names
+            type_ = self._type(project_id, name)
+            handlers = {"GET": lambda: _Response(200, self._resource(project_id, name, id_).to_dict())}
+            if type_.delete:
+                handlers["DELETE"] = lambda: self._delete(type_, project_id, id_, caller)
+            return handlers
+        if collection == "drains" and len(names) == 1:
+            return self._drains(_project(names[0]))
         raise _Refused(ProblemType.BAD_REQUEST, "The protocol has no such path.")
 
     def _type(self, project_id: str, name: str) -> ResourceType:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, KeysView, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from openstack import resource
+
+if TYPE_CHECKING:
+    from typing import Self  # novermin: Python 3.11, for the type checker
 
 #: Names of parameters of the constructor. A field of this name is only in the mapping.
 _PARAMETERS = frozenset({"self", "_synchronized", "connection", "microversion"})

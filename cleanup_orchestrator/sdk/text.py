@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: Letters and symbols that look like spaces, as in ``core.redact``.
+#: Letters and symbols that look like spaces, as in ``core.texts``.
 BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 #: The form of the id of a deletion.
 DELETION_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

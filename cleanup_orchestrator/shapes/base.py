@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 JsonSchema = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Field:
     """A field of a shape, without its name and its type: those are an annotation of the class."""
 
@@ -23,7 +24,7 @@ class Field:
     quiet: bool = False  #: whether a table that shows one record leaves it out
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class TypedField:
     """A field with its name and its type."""
 
@@ -71,16 +72,21 @@ class Shape:
         inherited: dict[str, TypedField] = {}
         for base in cls.__bases__:
             inherited |= base.fields if issubclass(base, Shape) else {}
-        hints = typing.get_type_hints(cls)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
-        cls.fields = inherited | {name: _typed(name, value, hints[name]) for name, value in own.items()}
+        cls.fields = inherited | {name: _typed(cls, name, value) for name, value in own.items()}
         cls.in_lists = tuple(each for each in cls.fields.values() if not each.field.detail)
 
 
-def _typed(name: str, value: Field, hint: Any) -> TypedField:
-    """Return a field with the type of its annotation."""
-    null = isinstance(hint, types.UnionType)
-    kind = next(each for each in typing.get_args(hint) if each is not types.NoneType) if null else hint
+def _typed(shape: type[Shape], name: str, value: Field) -> TypedField:
+    """Return a field with the type of its annotation.
+
+    The annotation is text. Python 3.9 cannot evaluate ``str | None``, so ``| None`` is not evaluated.
+    """
+    annotation: str = shape.__annotations__[name]
+    plain = annotation.removesuffix(" | None")
+    null = plain != annotation
+    holder = types.SimpleNamespace(__annotations__={name: plain})
+    kind = typing.get_type_hints(holder, vars(sys.modules[shape.__module__]))[name]
     inner = item_type(kind) or kind
     nested = inner if isinstance(inner, type) and issubclass(inner, Shape) else None
     return TypedField(name, value, kind, null, nested, value.optional)

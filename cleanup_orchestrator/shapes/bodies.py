@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.core.words import Mode
 from cleanup_orchestrator.shapes import forms
 from cleanup_orchestrator.shapes.base import Input, given
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core.condition_types import ConditionType
-from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.words import ConditionType, Mode, Origin, Outcome, RoundPurpose, Status, StepState
 from cleanup_orchestrator.shapes.base import (
     REQUEST_ID,
     SELF,

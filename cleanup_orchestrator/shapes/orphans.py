@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core.orphan_scan import ScanStatus
-from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.core.words import Outcome, ScanStatus, StepState
 from cleanup_orchestrator.shapes.base import REQUEST_ID, SELF, USER_NAME, Link, Shape, field, time, uuid, word
 from cleanup_orchestrator.shapes.places import TypeInRegion
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.core.deletion import Mode, Origin, Status
-from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.words import Mode, Origin, ScanStatus, Status
 from cleanup_orchestrator.shapes import forms
 from cleanup_orchestrator.shapes.base import Input, given
 

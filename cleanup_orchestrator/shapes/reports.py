@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cleanup_orchestrator.core.deletion import DELETING_MODES
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.words import DELETING_MODES
 from cleanup_orchestrator.shapes.base import SELF, USER_NAME, Link, Shape, field, time, uuid, word
 from cleanup_orchestrator.shapes.deletions import Blocker, BlockingResource, Selection
 from cleanup_orchestrator.shapes.places import InDeletion, TypeInRegion

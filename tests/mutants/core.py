@@ -117,10 +117,10 @@ MUTATIONS = (
     ),
     Mutation(
         "Line ends of a foreign text get into the log",
-        REDACT,
+        "cleanup_orchestrator/core/texts.py",
         'return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)',
         "return text",
-        tests("core/redact"),
+        tests("core/texts"),
     ),
     # -- the order of resources
     Mutation(

@@ -29,7 +29,7 @@ MUTATIONS = (
     Mutation(
         "A number of days is counted in local time",
         f"{OSC}arguments.py",
-        "datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)",
+        "datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=parsed_args.days)",
         "datetime.datetime.now() + datetime.timedelta(days=parsed_args.days)",
         tests("osc/arguments"),
     ),

@@ -41,7 +41,7 @@ def each_case(*tables: Any, ids: Callable[..., Any] = str) -> Callable[..., Any]
     """
     wanted: list[str] = []
     rows: list[list[tuple[Any, ...]]] = []
-    for names, table in zip(tables[::2], tables[1::2], strict=True):
+    for names, table in zip(tables[::2], tables[1::2]):
         wanted += names.split(",")
         rows.append([row if "," in names else (row,) for row in table])
     cases = [tuple(itertools.chain(*parts)) for parts in itertools.product(*rows)]
@@ -56,7 +56,7 @@ def each_case(*tables: Any, ids: Callable[..., Any] = str) -> Callable[..., Any]
             found = []
             for case in cases:
                 try:
-                    test(**fixtures, **dict(zip(wanted, case, strict=True)))
+                    test(**fixtures, **dict(zip(wanted, case)))
                 except (Exception, pytest.fail.Exception) as error:
                     found.append(f"{_named(case, ids)}\n    {_offence(error, file)}")
             if found:

@@ -1,5 +1,7 @@
 """Time in tests: waiting for a condition in real time, and a clock that a test injects."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from typing import TypeVar

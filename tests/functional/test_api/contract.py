@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import pathlib
 import re
 
 import jsonschema
-import webob
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from cleanup_orchestrator.api import errors, openapi
+#: The document as a file, for the tests of the client where the server is not installed.
+DOCUMENT = os.environ.get("CLEANUP_OPENAPI", "")
+if not DOCUMENT:
+    import webob
+
+    from cleanup_orchestrator.api import errors, openapi
 
 ROOT = "urn:openapi"
 #: Answers to requests that no operation of the document receives, because the path or the method is unknown.
@@ -38,6 +44,8 @@ def closed(schema):
 
 @functools.cache
 def document():
+    if DOCUMENT:
+        return json.loads(pathlib.Path(DOCUMENT).read_text())
     return openapi.document("http://cleanup.example.com")
 
 

@@ -33,7 +33,7 @@ class Result:
 
 @pytest.fixture(scope="session", autouse=True)
 def _installed():
-    names = {e.name for e in importlib.metadata.entry_points(group="openstack.cli.extension")}
+    names = {each.name for each in importlib.metadata.distribution("cleanup-orchestrator").entry_points}
     if "project_cleanup" not in names:
         pytest.fail("the plugin is found by its entry points: run 'pip install --no-deps -e .' first, or use tox")
 

@@ -355,17 +355,17 @@ class Cloud:
         scan = next((each for each in self.scans if each["id"] == parts[0]), None)
         if scan is None:
             return self.error(404, "orphan_scan_not_found", "no orphan scan has this id")
-        match method, parts[1:]:
-            case "DELETE", []:
-                scan["status"] = "cancelled"
-                return 204, None, {}
-            case "GET", []:
-                return 200, {"orphan_scan": scan}, {}
-            case "GET", ["orphans"]:
-                rows = [row for row in self.orphans if self.fits(row, query)]
-                return self.paged("orphans", rows, query, f"orphan-scans/{parts[0]}/orphans")
-            case "GET", ["projects"]:
-                return self.paged("projects", self.orphan_projects, query, f"orphan-scans/{parts[0]}/projects")
+        asked = [method, *parts[1:]]
+        if asked == ["DELETE"]:
+            scan["status"] = "cancelled"
+            return 204, None, {}
+        if asked == ["GET"]:
+            return 200, {"orphan_scan": scan}, {}
+        if asked == ["GET", "orphans"]:
+            rows = [row for row in self.orphans if self.fits(row, query)]
+            return self.paged("orphans", rows, query, f"orphan-scans/{parts[0]}/orphans")
+        if asked == ["GET", "projects"]:
+            return self.paged("projects", self.orphan_projects, query, f"orphan-scans/{parts[0]}/projects")
         gone = {"id": body["project_id"], "name": "", "domain_id": ""}
         id_ = self.add_deletion(gone, {"status": "accepted"}, dry_run=body["dry_run"], origin="adopted")
         return 202, {"deletion": self.step(id_)}, {}

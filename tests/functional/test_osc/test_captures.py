@@ -179,7 +179,7 @@ def fill(cloud):
         "links": [],
     }
     actions = ("delete", "keep", "protect", "delete", "delete")
-    cloud.resources[planned] = [{**row, "action": action} for row, action in zip(RESOURCES, actions, strict=True)]
+    cloud.resources[planned] = [{**row, "action": action} for row, action in zip(RESOURCES, actions)]
     cloud.services = [
         {"region": "RegionOne", "service_type": "network", "name": "neutron", "answered_by": "plugin",
          "types": ["network.port", "network.router"], "message": ""},
@@ -299,7 +299,8 @@ def at_a_terminal(openstack, monkeypatch, terminal):
     """Run a command whose input, output and error output are a terminal of 80 columns, which cannot be redrawn."""
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("cliff.utils.terminal_width", lambda: WIDTH)
-    monkeypatch.setattr(confirm, "_now", lambda _client: datetime.datetime(2026, 11, 21, 10, 12, tzinfo=datetime.UTC))
+    now = datetime.datetime(2026, 11, 21, 10, 12, tzinfo=datetime.timezone.utc)
+    monkeypatch.setattr(confirm, "_now", lambda _client: now)
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)  # those of pytest
     terminal("n\n")
     return openstack

@@ -27,7 +27,8 @@ _REAL_NOW = confirm._now
 
 @pytest.fixture(autouse=True)
 def _at_ten_past_ten(monkeypatch):
-    monkeypatch.setattr(confirm, "_now", lambda _client: datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.UTC))
+    now = datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.timezone.utc)
+    monkeypatch.setattr(confirm, "_now", lambda _client: now)
 
 
 def asked(cloud):

@@ -516,14 +516,14 @@ class TestHelp:
 
         from openstackclient import shell
 
-        for group in ("openstack.extension", "openstack.project_cleanup.v1"):
-            for entry in importlib.metadata.entry_points(group=group):
-                if entry.name.replace("_", " ") != command:
-                    continue
-                text = entry.load()._epilog
-                for line in (x.strip() for x in text.splitlines()):
-                    if line.startswith("openstack "):
-                        words = shlex.split(line.partition(" | ")[0])[1 + len(command.split()) :]
-                        entry.load()(shell.OpenStackShell(), None).get_parser("x").parse_args(words)
-                return
+        groups = ("openstack.extension", "openstack.project_cleanup.v1")
+        for entry in importlib.metadata.distribution("cleanup-orchestrator").entry_points:
+            if entry.group not in groups or entry.name.replace("_", " ") != command:
+                continue
+            text = entry.load()._epilog
+            for line in (x.strip() for x in text.splitlines()):
+                if line.startswith("openstack "):
+                    words = shlex.split(line.partition(" | ")[0])[1 + len(command.split()) :]
+                    entry.load()(shell.OpenStackShell(), None).get_parser("x").parse_args(words)
+            return
         raise AssertionError(f"no entry point for {command}")

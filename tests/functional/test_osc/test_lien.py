@@ -25,10 +25,10 @@ class TestLiens:
         assert "links" not in result.json
 
     def test_create_for_some_days(self, openstack, stub_cloud, demo):
-        before = datetime.datetime.now(datetime.UTC)
+        before = datetime.datetime.now(datetime.timezone.utc)
         assert create(openstack, "demo", "--days", "2").code == 0
         text = stub_cloud.requests[-1]["body"]["expires_at"]
-        until = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+        until = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
         assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
 
     def test_a_project_that_is_gone_is_named_by_its_id(self, openstack, stub_cloud):

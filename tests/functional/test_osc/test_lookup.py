@@ -64,7 +64,7 @@ def test_each_command_takes_a_project(openstack, stub_cloud, demo):
 def test_several_projects_of_one_command(openstack, stub_cloud, demo):
     other = stub_cloud.add_project("other")
     ids = [stub_cloud.add_deletion(project, "leftovers") for project in (demo, other)]
-    for id_, project in zip(ids, (demo, other), strict=True):
+    for id_, project in zip(ids, (demo, other)):
         stub_cloud.after[id_, "retry"] = [stub.deletion(project, "accepted")]
     result = openstack("project", "deletion", "retry", "demo", "nosuch", ids[1], "-f", "value", "-c", "Deletion ID")
     assert (result.code, result.out.split()) == (1, ids)

@@ -40,11 +40,11 @@ class TestRequest:
 
     def test_an_age_is_the_same_time_for_all_projects(self, openstack, stub_cloud, demo):
         stub_cloud.add_project("other")
-        now = datetime.datetime.now(datetime.UTC)
+        now = datetime.datetime.now(datetime.timezone.utc)
         assert openstack(*PURGE, "--older-than", "30d", "demo", "other").code == 0
         [first, second] = [body["selection"] for body in bodies(stub_cloud)]
         assert first == second and set(first) == {"created_before"}
-        found = datetime.datetime.fromisoformat(first["created_before"])
+        found = datetime.datetime.fromisoformat(first["created_before"].replace("Z", "+00:00"))
         assert datetime.timedelta(days=30) - datetime.timedelta(minutes=2) <= now - found
         assert now - found <= datetime.timedelta(days=30) + datetime.timedelta(seconds=1)
         assert not found.microsecond and found.tzinfo is not None

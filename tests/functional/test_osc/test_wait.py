@@ -1,11 +1,13 @@
 """``--wait``: the output on a terminal, the output for a script, and the exit code."""
 
+import fcntl
 import io
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import termios
 import time
@@ -304,10 +306,7 @@ class TestTrouble:
 
         def below(*rows):
             names = ("deletion_id", "project_name", "status", "attention")
-            return [
-                dict(zip(names, (id_, project["name"], status, [why]), strict=True))
-                for id_, project, status, why in rows
-            ]
+            return [dict(zip(names, (id_, project["name"], status, [why]))) for id_, project, status, why in rows]
 
         tree = {"include_subtree": True, "status": "accepted", "blocked": "project middle: blocked"}
         rows = (ids[0], middle, "accepted", "blocked"), (ids[2], failed, "failed", "failed")
@@ -539,7 +538,7 @@ class TestTerminal:
         :param output: ``None``: the output is the terminal, too
         """
         master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (24, 80))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         env, output = {**os.environ, **(env or {})}, slave if output is None else output
         running = subprocess.Popen(command, stdin=slave, stdout=output, stderr=slave, env=env)
         os.close(slave)

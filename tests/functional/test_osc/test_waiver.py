@@ -28,11 +28,13 @@ class TestWaivers:
         assert "links" not in result.json
 
     def test_create_a_waiver_for_all_projects_and_regions_for_some_days(self, openstack, stub_cloud):
-        before = datetime.datetime.now(datetime.UTC)
+        before = datetime.datetime.now(datetime.timezone.utc)
         assert self.create(openstack, "dns", "--days", "2").code == 0
         body = stub_cloud.requests[-1]["body"]
         assert set(body) == {"service_type", "reason", "expires_at"}
-        until = datetime.datetime.strptime(body["expires_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+        until = datetime.datetime.strptime(body["expires_at"], "%Y-%m-%dT%H:%M:%SZ").replace(
+            tzinfo=datetime.timezone.utc
+        )
         assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
 
     def test_create_for_what_the_catalog_does_not_have_yet(self, openstack, stub_cloud):

@@ -1,9 +1,7 @@
 """Secrets are taken out of text; everything else stays as it is."""
 
-import re
 import time
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +9,6 @@ from cleanup_orchestrator.core import redact
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover
 from cleanup_orchestrator.errors import classify
-from cleanup_orchestrator.sdk import text
 from tests.support.cases import each_case
 from tests.support.examples import examples
 
@@ -233,27 +230,6 @@ def test_a_message_is_one_short_line():
     assert redact.short(" " * (redact.LONGEST - 8) + "x://u:hush@h", 100) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a b\tc", "a b\\tc"),
-        ("a\r\n2026-01-01 INFO forged", "a\\r\\n2026-01-01 INFO forged"),
-        ("\x1b[2Jgone\x9b\x7f", "\\x1b[2Jgone\\x9b\\x7f"),
-        ("a\u2028b\u2029c\x85d", "a\\u2028b\\u2029c\\x85d"),
-        ("\u202egnp.exe", "\\u202egnp.exe"),
-        ("\ud800", "\\ud800"),
-        ("M\u00fcller \u4e2d\u6587 \U0001f600", "M\u00fcller \u4e2d\u6587 \U0001f600"),
-    ],
-)
-def test_what_is_no_text_is_shown_and_not_done(text, shown):
-    assert redact.printable(text) == shown
-
-
-@given(st.text())
-def test_no_shown_text_controls_the_terminal(text):
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", redact.printable(text))
-
-
 @given(st.integers(1, 20_000), st.integers(0, 20_000))
 @example(20_000, 20_000)
 def test_many_backslashes_take_no_more_time_than_their_number_explains(before, within):
@@ -276,9 +252,3 @@ def test_the_rest_of_a_text_is_searched_in_linear_time(start, unit):
 
 def test_a_cut_text_says_so_after_a_secret_too():
     assert redact.redact('{"password": "a b c d e"}', 20) == '{"password": "***"...'
-
-
-def test_the_sdk_replaces_the_same_letters_that_look_like_spaces():
-    assert text.BLANK == redact.BLANK
-    assert redact.printable("a\u2800b\u200bc\u3164") == "a\\u2800b\\u200bc\\u3164"
-    assert text.one_line("a\u2800b\u200bc\u3164") == "a?b?c?"

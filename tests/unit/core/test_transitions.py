@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.transitions import (
     retries_in_place,
     retryable,
 )
+from cleanup_orchestrator.core.words import ENDED
 from tests.support.cases import each_case
 from tests.unit.world import T0, deletion
 
@@ -29,6 +30,7 @@ S = Status
 def test_finality_follows_from_the_table():
     assert FINAL == {S.DELETED, S.PURGED, S.PLANNED, S.CANCELLED}
     assert RESTING == {S.LEFTOVERS, S.FAILED}
+    assert set(Status) - LIVE == ENDED, "the client's table"
     assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.CANCELLING}
 
 

@@ -5,6 +5,7 @@ import datetime
 import json
 import sys
 import types
+from typing import Optional
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
@@ -33,7 +34,7 @@ class ApplicationCredentialModel(Base):
     name: orm.Mapped[str]
     secret_hash: orm.Mapped[str]
     user_id: orm.Mapped[str]
-    project_id: orm.Mapped[str | None]
+    project_id: orm.Mapped[Optional[str]]
 
 
 class AccessToken(Base):
@@ -50,18 +51,18 @@ class TrustModel(Base):
     id: orm.Mapped[str] = orm.mapped_column(primary_key=True)
     trustor_user_id: orm.Mapped[str]
     trustee_user_id: orm.Mapped[str]
-    project_id: orm.Mapped[str | None]
-    deleted_at: orm.Mapped[datetime.datetime | None]
-    _expires_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column("expires_at")
-    expires_at_int: orm.Mapped[datetime.datetime | None]
-    remaining_uses: orm.Mapped[int | None]
+    project_id: orm.Mapped[Optional[str]]
+    deleted_at: orm.Mapped[Optional[datetime.datetime]]
+    _expires_at: orm.Mapped[Optional[datetime.datetime]] = orm.mapped_column("expires_at")
+    expires_at_int: orm.Mapped[Optional[datetime.datetime]]
+    remaining_uses: orm.Mapped[Optional[int]]
 
 
 class CredentialModel(Base):
     __tablename__ = "credential"
     id: orm.Mapped[str] = orm.mapped_column(primary_key=True)
     user_id: orm.Mapped[str]
-    project_id: orm.Mapped[str | None]
+    project_id: orm.Mapped[Optional[str]]
     _encrypted_blob: orm.Mapped[str] = orm.mapped_column("encrypted_blob")
     type: orm.Mapped[str]
     key_hash: orm.Mapped[str]
@@ -187,7 +188,7 @@ def test_no_secret_is_even_read():
         assert not set(kind.attributes()) & SECRET, kind.name
 
 
-UTC = datetime.timezone.utc  # noqa: UP017 # as Keystone's Python has it
+UTC = datetime.timezone.utc
 LONG_AGO = datetime.datetime(2026, 1, 1)
 ROWS = (
     credential(1),

@@ -111,7 +111,7 @@ def shown(row, shape):
     """Return what a table shows of each field of a record."""
     names, values = cells.details(shape, row)
     texts = ((each.human_readable() if hasattr(each, "human_readable") else each) for each in common._shown(values))
-    return dict(zip(names, map(str, texts), strict=True))
+    return dict(zip(names, map(str, texts)))
 
 
 @pytest.mark.parametrize("name", shapes.__all__)

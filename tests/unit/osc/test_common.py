@@ -170,7 +170,7 @@ def test_a_deletion_is_shown_with_the_fields_of_a_newer_server():
     made = command(deletion.ShowDeletion, get_deletion=lambda _: record)
     made.on_deletion = lambda _arguments, _text, call: call("d")
     names, values = made.take_action(parsed(deletion="d", formatter="json"))
-    assert dict(zip(names, values, strict=True))["newer"] == 7
+    assert dict(zip(names, values))["newer"] == 7
     assert list(names) == ["id", "status", "newer", "counts"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.osc import overview
 
-NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.timezone.utc)
 
 
 def row(name, **fields):

@@ -39,14 +39,13 @@ def example(schema, newer=True):
     if "anyOf" in schema:
         schema = schema["anyOf"][0]
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
-    match kind:
-        case "object":
-            fields = {name: example(value, newer) for name, value in schema.get("properties", {}).items()}
-            return fields | ({"of_a_newer_server": {"x": [1]}} if newer else {})
-        case "array":
-            return [example(schema["items"], newer)]
-        case "string":
-            return schema["enum"][0] if "enum" in schema else "text"
+    if kind == "object":
+        fields = {name: example(value, newer) for name, value in schema.get("properties", {}).items()}
+        return fields | ({"of_a_newer_server": {"x": [1]}} if newer else {})
+    if kind == "array":
+        return [example(schema["items"], newer)]
+    if kind == "string":
+        return schema["enum"][0] if "enum" in schema else "text"
     return {"integer": 7, "boolean": True}[kind]
 
 
