@@ -53,6 +53,10 @@ def _no_login(rule: str, where: str, error: BaseException, clouds: Clouds) -> Fi
 def worker_user(context: CheckContext) -> Iterator[Finding]:
     """Log in the workers' user, and look for its role."""
     rule, clouds = "worker user", context.parts.clouds
+    if not context.conf[GROUP].auth_type:
+        text = f"[{GROUP}] auth_type is not set in the files that are read"
+        yield failed(rule, text, f"{BOOTSTRAP}, write what it prints, and name the workers' file with --config-file")
+        return
     try:
         session = clouds.admin_session()
         own, access = clouds.project_id(), session.auth.get_access(session)

@@ -170,6 +170,13 @@ def test_a_missing_role_and_a_wrong_password_have_different_commands(error, righ
     assert ("--reset-passwords" in found.text) is (command == "--reset-passwords")
 
 
+def test_without_the_workers_file_the_check_says_so():
+    conf = {"orchestrator": types.SimpleNamespace(auth_type=None)}
+    made = types.SimpleNamespace(conf=conf, parts=types.SimpleNamespace(clouds=None))
+    (found,) = checks.worker_user(made)
+    assert found.verdict is Verdict.FAILED and "--config-file" in found.text
+
+
 # -- the project that is made for the test of the lock
 @pytest.fixture
 def locked(monkeypatch):
