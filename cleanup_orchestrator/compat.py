@@ -24,16 +24,19 @@ def without_eventlet() -> Iterator[None]:
 
     oslo.service requires eventlet and would choose it, and eventlet warns when it is imported. futurist, oslo.utils and
     oslo.messaging import eventlet only if it is installed, and its import takes 0.15 s. ``None`` in the module cache
-    lets the imports find none (Python's import system, "The module cache").
+    lets the imports find none (Python's import system, "The module cache"). oslo.service before 4.2 cannot do without
+    eventlet: then eventlet is imported, and patches nothing.
     """
+    from oslo_service import backend
+
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    hidden = "eventlet" not in sys.modules
+    choose = getattr(backend, "register_backend_default_hook", None)
+    hidden = choose is not None and "eventlet" not in sys.modules
     if hidden:
         sys.modules["eventlet"] = None  # type: ignore[assignment]
     try:
-        from oslo_service import backend
-
-        backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
+        if choose is not None:
+            choose(lambda: backend.BackendType.THREADING)
         yield
     finally:
         if hidden:

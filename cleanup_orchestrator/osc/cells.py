@@ -276,7 +276,7 @@ class Selected(format_columns.DictColumn):
         return selection.text(self._value)
 
 
-class Size(columns.FormattableColumn["int | None"]):
+class Size(columns.FormattableColumn):
     """The size of a resource in bytes, or ``None``. Unknown sizes are sorted before the others."""
 
     def __init__(self, value: int | None, objects: int | None = None) -> None:
@@ -306,7 +306,7 @@ def _size(size: int | None, objects: int | None) -> str:
     return f"{known}, {objects} object{'' if objects == 1 else 's'}"
 
 
-class Name(columns.FormattableColumn["str | None"]):
+class Name(columns.FormattableColumn):
     """A name. A table has the id of what has no name."""
 
     def __init__(self, value: str | None, id_: Any) -> None:

@@ -11,7 +11,6 @@ from cleanup_orchestrator.plugins.base import (
     Reason,
     Resource,
     ResourceType,
-    Rest,
     Sdk,
     Use,
     Verdict,
@@ -138,15 +137,9 @@ METERS = (
 )
 
 SETTINGS = (
-    simple_type(
+    rest_type(  # openstacksdk 4.10 has no calls for it, and 4.14 reads another key of the answer for one row
         "security_groups_default_statefulness",
-        "security_groups_default_statefulness",
-        # openstacksdk reads another key of the answer, and would find no owner.
-        show=Rest(
-            "network",
-            "/security-groups-default-statefulness/{id}",
-            key="security_groups_default_statefulness",
-        ),
+        "security-groups-default-statefulness",
         used_by=(),
         available=extension("security-groups-default-statefulness"),
         title="id",
