@@ -17,14 +17,17 @@ import tomllib
 
 import pytest
 
-from tests.unit.repository.test_house import ROOT, SERVICE_SIDE, SOURCES, imports, inside, reach, tree_of
+from tests.unit.repository.test_house import PACKAGE, ROOT, SERVICE_SIDE, SOURCES, imports, inside, reach, tree_of
 
 OLDEST = "3.9"
 
 
 def client_side():
-    """Return the modules that run in Keystone, in a service that speaks the protocol, and with the clients."""
-    rooms = [*inside("keystone", "osc", "sdk"), *SERVICE_SIDE]
+    """Return the modules that run in Keystone, in a service that speaks the protocol, and with the clients.
+
+    The wheel has the commands of the server there, too: they say which Python they need.
+    """
+    rooms = [*inside("keystone", "osc", "sdk"), *SERVICE_SIDE, f"{PACKAGE}.cmd"]
     return sorted({*rooms, *(name for module in rooms for name in reach(module) if name in SOURCES)})
 
 
@@ -118,3 +121,10 @@ def braces(pattern):
         return [pattern]
     names, _, tail = rest.partition("}")
     return [head + name + end for name in names.split(",") for end in braces(tail)]
+
+
+def test_a_command_of_the_server_names_the_python_that_it_needs():
+    program = "import sys; sys.version_info = (3, 9, 18, 'final', 0); import cleanup_orchestrator.cmd"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 255
+    assert done.stderr == "cleanup-orchestrator: the server needs Python 3.11 or later; this is Python 3.9\n"
