@@ -27,6 +27,7 @@ LIMIT = 3600
 #: How many parts the test files with real services, and the mutants, are divided into.
 SERVICES, MUTANTS = 4, 4
 CHAOS, CRASH_POINTS = "tests/functional/test_chaos.py", "tests/functional/test_crash_points.py"
+INSTALLS = "tests/functional/test_installs.py"
 
 EXAMPLE = """example:
   tox -e nightly -- --list            # the parts, and the last run of each
@@ -80,7 +81,7 @@ def parts() -> dict[str, Part]:
         for release in releases.OLDER
         for name, each in releases.RUNS.items()
     }
-    others = ("--ignore", CHAOS, "--ignore", CRASH_POINTS, "tests/functional")
+    others = ("--ignore", CHAOS, "--ignore", CRASH_POINTS, "--ignore", INSTALLS, "tests/functional")
     small = ("-m", "not real and not slow and not long", "--ignore", "tests/simulation", *others, "tests/unit")
     return {
         **services,
@@ -89,6 +90,10 @@ def parts() -> dict[str, Part]:
         "crash-points": Part("every point at which a process can die", _pytest("-m", "", CRASH_POINTS), every_point),
         **chaos,
         "examples": Part("random examples, ten times as many", _pytest(*small), {"CLEANUP_TESTS_LONG": "1"}),
+        "installs": Part(
+            "the wheel beside the packages of each release",
+            _pytest("-m", "long", INSTALLS, processes=2),
+        ),
         "seeds": Part(
             "4,000 new seeds of the simulation",
             _pytest("tests/simulation", processes=3),
