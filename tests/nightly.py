@@ -89,6 +89,10 @@ def parts() -> dict[str, Part]:
         "long": Part("what measures real time; published faults of libraries", _pytest("-m", "long", *others)),
         "crash-points": Part("every point at which a process can die", _pytest("-m", "", CRASH_POINTS), every_point),
         **chaos,
+        "tempest": Part(
+            "Tempest's tests of the Identity API, without the package in Keystone and with it",
+            (sys.executable, "-m", "tests.cloud.tempest"),
+        ),
         "examples": Part("random examples, ten times as many", _pytest(*small), {"CLEANUP_TESTS_LONG": "1"}),
         "installs": Part(
             "the wheel beside the packages of each release",
