@@ -28,6 +28,8 @@ LIMIT = 3600
 SERVICES, MUTANTS = 4, 4
 CHAOS, CRASH_POINTS = "tests/functional/test_chaos.py", "tests/functional/test_crash_points.py"
 INSTALLS = "tests/functional/test_installs.py"
+#: They need root, and make a Debian in a folder.
+DEPLOYMENT = ("tests/functional/test_ansible.py", "tests/functional/test_container.py")
 
 EXAMPLE = """example:
   tox -e nightly -- --list            # the parts, and the last run of each
@@ -81,7 +83,8 @@ def parts() -> dict[str, Part]:
         for release in releases.OLDER
         for name, each in releases.RUNS.items()
     }
-    others = ("--ignore", CHAOS, "--ignore", CRASH_POINTS, "--ignore", INSTALLS, "tests/functional")
+    apart = [word for file in (CHAOS, CRASH_POINTS, INSTALLS, *DEPLOYMENT) for word in ("--ignore", file)]
+    others = (*apart, "tests/functional")
     small = ("-m", "not real and not slow and not long", "--ignore", "tests/simulation", *others, "tests/unit")
     return {
         **services,
@@ -92,6 +95,9 @@ def parts() -> dict[str, Part]:
         "tempest": Part(
             "Tempest's tests of the Identity API, without the package in Keystone and with it",
             (sys.executable, "-m", "tests.cloud.tempest"),
+        ),
+        "deployment": Part(
+            "the Ansible role and the container recipe, run", _pytest("-m", "", *DEPLOYMENT, processes=2)
         ),
         "examples": Part("random examples, ten times as many", _pytest(*small), {"CLEANUP_TESTS_LONG": "1"}),
         "installs": Part(
