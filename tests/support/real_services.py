@@ -141,6 +141,20 @@ SOURCES[f"{FOLDER}test_janitor.py"] = (
     "cleanup_orchestrator/keystone/fence.py",
     "cleanup_orchestrator/keystone/guard.py",
 )
+#: The orchestrator's users and endpoints in Keystone, and what an operator is told of a cloud.
+SOURCES[f"{FOLDER}test_bootstrap.py"] = (
+    "cleanup_orchestrator/cloud/bootstrap.py",
+    "cleanup_orchestrator/cloud/keystone_rows.py",
+    "cleanup_orchestrator/cloud/removal.py",
+    *(f"cleanup_orchestrator/cmd/cloud_{name}.py" for name in ("check", "check_keystone", "check_services", "setup")),
+)
+#: What Keystone's policy is told, and by which rules it asks.
+SOURCES[f"{FOLDER}test_gate.py"] = (
+    "cleanup_orchestrator/api/gate.py",
+    "cleanup_orchestrator/core/emptiness.py",
+    "etc/keystone-gate-orchestrator-only.yaml",
+    "etc/keystone-gate-proven-empty.yaml",
+)
 #: The panels call the API with the proxy of the SDK.
 SOURCES[f"{FOLDER}test_dashboard.py"] = (
     "cleanup_orchestrator/dashboard/",

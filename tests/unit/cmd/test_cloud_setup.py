@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from oslo_config import cfg
 
@@ -25,6 +25,11 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, exclude_categories=("C", "Z"
 
 
 @given(text=PRINTABLE)
+@example(text=" a")
+@example(text="a ")
+@example(text="'a'")
+@example(text='"')
+@example(text="$a")
 def test_each_value_is_read_as_it_was_meant(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("value") / "test.conf"
     path.write_text(f"[orchestrator]\npassword = {cloud_setup.value(text)}\nname = x\n", encoding="utf-8")
