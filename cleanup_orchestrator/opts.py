@@ -15,7 +15,6 @@ from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
-    "cleanup_orchestrator.api.gate",
     "cleanup_orchestrator.api.options",
     "cleanup_orchestrator.cloud.catalog",
     "cleanup_orchestrator.cloud.janitors",

@@ -14,7 +14,6 @@ import threading
 
 import webob
 import webob.dec
-from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator import store as storage
@@ -35,27 +34,6 @@ SECRET_LENGTH = 32
 AT_ONCE = 4
 #: Deletions of one project that are read; a project with more of them within ``max_age`` is not proven to be empty.
 _RECORDS = 50
-
-OPTS = {
-    GROUP: [
-        cfg.StrOpt(
-            "secret",
-            default="",
-            secret=True,
-            help="The secret of the gate in Keystone's policy, of 32 or more letters and digits: 'openssl rand -hex "
-            "32'. The rule in Keystone's policy has the same one. If it is empty, the gate is off: /gate answers 404. "
-            "Only the API reads it.",
-        ),
-        cfg.IntOpt(
-            "max_age",
-            default=60,
-            min=1,
-            max=3600,
-            help="Seconds after the begin of the first list of a dry run within which the gate lets Keystone delete "
-            "the project. Users of the project can create resources in this time, which stay without a project.",
-        ),
-    ]
-}
 
 
 class Gate:

@@ -94,4 +94,22 @@ OPTS = {
             "API writes one record for each project, and makes one call to Keystone for each one with children.",
         ),
     ],
+    "gate": [
+        cfg.StrOpt(
+            "secret",
+            default="",
+            secret=True,
+            help="The secret of the gate in Keystone's policy, of 32 or more letters and digits: 'openssl rand -hex "
+            "32'. The rule in Keystone's policy has the same one. If it is empty, the gate is off: /gate answers 404. "
+            "Only the API reads it.",
+        ),
+        cfg.IntOpt(
+            "max_age",
+            default=60,
+            min=1,
+            max=3600,
+            help="Seconds after the begin of the first list of a dry run within which the gate lets Keystone delete "
+            "the project. Users of the project can create resources in this time, which stay without a project.",
+        ),
+    ],
 }

@@ -94,6 +94,8 @@ class Identity(Service):
         }
         if self.version in request.parts:
             return Response(200, {"version": version})
+        if any(request.parts[1:]):  # a version that Keystone does not have
+            return self.error(Refusal(404, "The requested URL was not found on the server."))
         return Response(300, {"versions": {"values": [version]}})
 
     def error(self, refusal: Refusal) -> Response:

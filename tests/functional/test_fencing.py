@@ -511,6 +511,9 @@ OWN_CLOCK = {
     "plugins/reservation.py": "which leases begin soon: earlier by far more than the clocks of hosts differ",
     "keystone/guard.py": "the least serial of a fence: a serial grows by one at least, whatever the clock says",
     "cmd/plugin_live.py": "a time of creation in the future: with a margin for clocks, and only a finding of a check",
+    "cmd/cloud_check.py": "whether the clock of the database agrees with that of this host: a finding of a check",
+    "cmd/cloud_check_keystone.py": "a project that a check left an hour ago: it is empty, and has that check's fence",
+    "cmd/cloud_check_services.py": "whether the clocks of services agree with that of this host: a finding of a check",
 }
 
 

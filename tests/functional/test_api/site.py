@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import app, gate
+from cleanup_orchestrator.api import app
 from cleanup_orchestrator.api import options as api_options
 from cleanup_orchestrator.cloud import catalog, connections, projects
 from cleanup_orchestrator.drain import base as drain
@@ -89,7 +89,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (connections, catalog, drain, engine, orphans, projects, storage, api_options, gate):
+        for module in (connections, catalog, drain, engine, orphans, projects, storage, api_options):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)
