@@ -8,9 +8,10 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode, urlsplit
 
 from cleanup_orchestrator.plugins.base import (
+    LITERAL_PATH,
     SCOPED,
     BadAnswer,
     Fallback,
@@ -204,7 +205,10 @@ class _Emptying:
         if self.in_body or name in DOTS or (self.reseller and has_dots(name)):
             self.fail(name, 400)
             return
-        response = self.store.delete(f"{self.url}/{quote_name(name)}", params=query)
+        url, headers = f"{self.url}/{quote_name(name)}", {}
+        if not DOTS.isdisjoint(name.split("/")):  # no client resolves them, because the name is one quoted part
+            headers[LITERAL_PATH] = urlsplit(url).path + (f"?{urlencode(query)}" if query else "")
+        response = self.store.delete(url, params=None if headers else query, headers=headers)
         if (
             response.status_code >= 400 and response.status_code != 404
         ):  # 404: deleted by another client, or by X-Delete-At
