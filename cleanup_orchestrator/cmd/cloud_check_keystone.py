@@ -22,6 +22,7 @@ from cleanup_orchestrator.core.conformance import Finding
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import body, classify
 from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.store import NotFound
 
 #: The tag and the beginning of the name of the project that is made for the test of the lock.
 TEST_PROJECT = "cleanup-orchestrator-check"
@@ -314,8 +315,8 @@ def _guard(_method: str, _url: str) -> None:
 def _left(context: CheckContext, domain_id: str) -> Iterator[Finding]:
     """Delete the projects of checks that were interrupted more than an hour ago.
 
-    Only the orchestrator's user can set a fence. So a project with one and of such a name is a check's, and no other is
-    deleted.
+    Only the orchestrator's user can set a fence. So a project of such a name, whose fence is not that of a deletion, is
+    a check's, and no other is deleted: a manager of the domain can rename a project with a deletion under way.
     """
     clouds = context.parts.clouds
     identity = clouds.identity(clouds.admin_session(_guard))
@@ -325,11 +326,23 @@ def _left(context: CheckContext, domain_id: str) -> Iterator[Finding]:
             continue
         fence = str((row.get("options") or {}).get(protocol.FENCE_OPTION) or "")
         text = f"project {row['name']} was left by a check that was interrupted, or is of one under way"
-        if time.time() - int(made) > _OLD and fence[:8] == part and not context.args.no_test_project:
+        old = time.time() - int(made) > _OLD and not context.args.no_test_project
+        if old and fence[:8] == part and not _is_deletion(context, fence):
             _TestProject(clouds, identity, fence, str(row["id"])).delete()
             yield ok("lock", f"{text}: deleted", str(row["id"]))
         else:
-            yield warning("lock", f"{text}: openstack project delete {row['id']}", str(row["id"]))
+            yield warning("lock", f"{text}: openstack project delete --async {row['id']}", str(row["id"]))
+
+
+def _is_deletion(context: CheckContext, id_: str) -> bool:
+    """Return whether an id is that of a deletion, or may be: the database does not answer."""
+    try:
+        context.parts.store.get(id_)
+    except NotFound:
+        return False
+    except Exception:
+        return True
+    return True
 
 
 _FENCE = (

@@ -111,8 +111,15 @@ MUTATIONS = (
     Mutation(
         "The check of the cloud deletes a project without a fence",
         f"{CMD}cloud_check_keystone.py",
-        " and fence[:8] == part and ",
-        " and ",
+        " and fence[:8] == part and not _is",
+        " and not _is",
+        KEYSTONE,
+    ),
+    Mutation(
+        "The check of the cloud deletes a project with a deletion under way",
+        f"{CMD}cloud_check_keystone.py",
+        " and not _is_deletion(context, fence):",
+        ":",
         KEYSTONE,
     ),
     Mutation(

@@ -13,6 +13,7 @@ from cleanup_orchestrator.cmd import cloud_check_keystone as checks
 from cleanup_orchestrator.core.conformance import Verdict
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.store import NotFound
 from tests.unit.cloud.test_bootstrap import URL, Keystone
 
 
@@ -36,7 +37,24 @@ def keystone():
     return made
 
 
-def context(keystone, driver="fence", secret="x", roles=("member",), domain="", no_test_project=False, **session):
+def no_deletion(id_):
+    raise NotFound(f"no deletion {id_}")
+
+
+def no_database(_id):
+    raise RuntimeError("the database does not answer")
+
+
+def context(
+    keystone,
+    driver="fence",
+    secret="x",
+    roles=("member",),
+    domain="",
+    no_test_project=False,
+    deletions=no_deletion,
+    **session,
+):
     clouds = types.SimpleNamespace(
         admin_session=lambda _guard=None: types.SimpleNamespace(**session),
         admin_auth=lambda: None,
@@ -51,7 +69,8 @@ def context(keystone, driver="fence", secret="x", roles=("member",), domain="", 
         janitor=types.SimpleNamespace(secret=secret, roles=list(roles), domain_id=domain),
     )
     args = argparse.Namespace(no_test_project=no_test_project, api_config_file=[])
-    made = types.SimpleNamespace(conf=conf, args=args, undo=[], parts=types.SimpleNamespace(clouds=clouds, conf=conf))
+    parts = types.SimpleNamespace(clouds=clouds, conf=conf, store=types.SimpleNamespace(get=deletions))
+    made = types.SimpleNamespace(conf=conf, args=args, undo=[], parts=parts)
     made.projects = lambda: checks.Projects(keystone)
     return made
 
@@ -250,6 +269,7 @@ def test_only_a_project_that_an_earlier_check_left_is_deleted(keystone, locked, 
         "options": {protocol.FENCE_OPTION: fence},
     }
     keystone.tables["projects"]["left"] = made
-    checks_ = list(checks._left(context(keystone), "default"))
-    assert ("left" not in keystone.tables["projects"]) is gone
-    assert len(checks_) == int(tags)
+    for deletions in (no_database, lambda _id: "a deletion that is under way", no_deletion):
+        checks_ = list(checks._left(context(keystone, deletions=deletions), "default"))
+        assert ("left" not in keystone.tables["projects"]) is (gone and deletions is no_deletion)
+        assert len(checks_) == int(tags)
