@@ -156,17 +156,11 @@ def _log_in(cloud: str | None, region: str | None, guard: Guard) -> Admin:
         roles = connection.session.auth.get_access(connection.session).role_names
     except clouds.ERRORS as error:
         raise ManageError(f"cloud {cloud or os.environ.get('OS_CLOUD') or 'of OS_*'}: {_why(error)}") from None
-    identity = Adapter(
-        connection.session,
-        service_type="identity",
-        interface=config.get_interface("identity"),
-        region_name=config.get_region_name("identity"),
-        version="3",
-        raise_exc=True,
-    )
     if not roles:
         raise ManageError("the token has no role: name a project, a domain or the system in clouds.yaml (project_name)")
-    return Admin(connection, identity, str(connection.session.auth.auth_url), str(config.region_name or ""))
+    return Admin(
+        connection, clouds.identity(connection), str(connection.session.auth.auth_url), str(config.region_name or "")
+    )
 
 
 def _why(error: BaseException) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
+from keystoneauth1.adapter import Adapter
 from openstack import exceptions as sdk_exceptions
 from openstack.config import OpenStackConfig
 
 from cleanup_orchestrator.cloud import assumptions
 from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.cmd.schema import PROJECT
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 #: What is raised for a cloud that is not in the file, or whose Keystone issues no token.
 ERRORS = (sdk_exceptions.SDKException, ka_exceptions.ClientException)
@@ -30,3 +34,16 @@ def config(make: Callable[..., GuardedSession], seconds: float) -> OpenStackConf
         return make(**{**kwargs, "timeout": min(kwargs.get("timeout") or seconds, seconds)})
 
     return OpenStackConfig(session_constructor=session, app_name=PROJECT)
+
+
+def identity(connection: Connection) -> Adapter:
+    """Return an adapter for Keystone in the region and with the interface of a cloud. It raises for an error status."""
+    config = connection.config
+    return Adapter(
+        connection.session,
+        service_type="identity",
+        interface=config.get_interface("identity"),
+        region_name=config.get_region_name("identity"),
+        version="3",
+        raise_exc=True,
+    )

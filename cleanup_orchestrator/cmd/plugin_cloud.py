@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keystoneauth1.adapter import Adapter
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.endpoints import official
@@ -138,7 +137,7 @@ def connect(
                 f"cloud {cloud} has no endpoint of {service.service_type} in region {admin.config.region_name!r}: "
                 "name the region in clouds.yaml (region_name), or another cloud"
             )
-        projects = Projects(_identity(admin))
+        projects = Projects(clouds.identity(admin))
         shown = projects.get(project_id)
         region = admin.config.region_name if service.regional else ""
         members = projects.members(project_id)
@@ -158,18 +157,6 @@ def _with_endpoints(connection: Connection) -> set[str]:
     there = connection.session.auth.get_access(connection.session).service_catalog
     region = connection.config.region_name or None
     return {official(name) for name in there.get_endpoints(region_name=region)}
-
-
-def _identity(connection: Connection) -> Adapter:
-    config = connection.config
-    return Adapter(
-        connection.session,
-        service_type="identity",
-        interface=config.get_interface("identity"),
-        region_name=config.get_region_name("identity"),
-        version="3",
-        raise_exc=True,
-    )
 
 
 def _scoped(admin: Connection, project_id: str, cloud: str) -> Connection | NoProjectToken:
