@@ -154,7 +154,7 @@ def site(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> 
         keystone_module=OURS,
         keystone_processes=2,
         keystone_cache="shared",
-        cleanup_user="nobody-yet",
+        cleanup_user="not-made-yet",
         python_path=FENCED["python_path"],
         extra_config={"barbican": {"oslo_policy": {"policy_file": str(folder / "policy.yaml")}}},
     )
