@@ -80,7 +80,7 @@ def older() -> tuple[str, pathlib.Path]:
     """The older release that this commit tries, and the venv of its light cloud."""
     release = releases.wanted()
     if release == releases.NEWEST:
-        release = releases.in_turn(commit.commit().number)
+        release, _ = releases.in_turn(commit.commit().number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(releases.VARIABLE, release)
         return release, installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")

@@ -1,5 +1,6 @@
 """The table of releases says of each run what its record says, and of a run without a record that it was not run."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -49,5 +50,6 @@ def test_each_run_is_a_file_and_a_nightly_part_of_each_older_release():
             assert parts[f"{release}-{name}"].environment == {releases.VARIABLE: release}
 
 
-def test_three_commits_in_a_row_try_each_older_release_but_the_one_with_gaps():
-    assert sorted(releases.in_turn(number) for number in range(100, 103)) == ["2025.1", "2025.2", "2026.1"]
+def test_nine_commits_in_a_row_try_each_older_release_but_the_one_with_gaps_with_each_run():
+    pairs = sorted(itertools.product(("2025.1", "2025.2", "2026.1"), releases.PER_COMMIT))
+    assert sorted(releases.in_turn(number) for number in range(100, 109)) == sorted(pairs)
