@@ -43,6 +43,19 @@ def without_eventlet() -> Iterator[None]:
             del sys.modules["eventlet"]  # others may import it
 
 
+def register_global_options(conf: Any) -> None:
+    """Register the options that oslo.messaging reads from the configuration of a transport at each message.
+
+    It registers these in ``cfg.CONF`` alone, and no list of options has them. A command with a configuration of its own
+    could send nothing (``NoSuchOptError``).
+    """
+    for name in ("metrics", "tracing"):
+        group = f"oslo_messaging_{name}"
+        module = sys.modules.get(f"oslo_messaging._{name}.client")  # a release without it needs no such option
+        if options := getattr(module, group, None):
+            conf.register_opts(options, group=group)
+
+
 def poll_less_often() -> None:
     """Let a server of oslo.messaging wait longer for the next message, before it looks what else it has to do.
 

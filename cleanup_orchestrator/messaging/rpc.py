@@ -154,6 +154,7 @@ class WorkerEndpoint:
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
     """Return the transport that ``transport_url`` names, or the in-process bus."""
+    compat.register_global_options(conf)
     return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
 
 

@@ -4,7 +4,9 @@ import types
 
 import oslo_messaging
 import pytest
+from oslo_config import cfg
 
+from cleanup_orchestrator import opts
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.monitoring import metrics
 
@@ -80,6 +82,14 @@ def test_only_a_mapping_is_an_answer(clients, answer, returned):
     caster = rpc.Caster(TRANSPORT)
     clients[1].answer = answer
     assert caster.force("d") == returned
+
+
+def test_the_broker_is_asked_with_another_configuration_than_that_of_a_process():
+    """As ``cloud check`` does: oslo.messaging has options that it registers in ``cfg.CONF`` alone."""
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([])
+    rpc.check(rpc.transport(conf, in_process=True))
 
 
 def test_a_broker_that_refuses_is_named(monkeypatch):
