@@ -7,6 +7,7 @@ import dataclasses
 import email.utils
 import functools
 import glob
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
@@ -176,7 +177,10 @@ def token_caches(context: CheckContext) -> Iterator[Finding]:
     """Compare ``[drain] token_cache_time`` with what services are configured with, as far as files here show it."""
     rule, patterns = "token caches", context.args.service_config or CONFIGS
     ours = context.conf.drain.token_cache_time
-    found = list(cache_times(path for pattern in patterns for path in sorted(glob.glob(pattern))))
+    # With an old token the orchestrator's own API creates no resource.
+    own = set(map(os.path.realpath, (*context.args.api_config_file, *context.conf.config_file)))
+    paths = (path for pattern in patterns for path in sorted(glob.glob(pattern)))
+    found = list(cache_times(path for path in paths if os.path.realpath(path) not in own))
     for path, option, seconds in found:
         if seconds == 0 and option == "token_cache_time":
             text = f"{option} is 0, so that this service never forgets a token: no lock ends its use"

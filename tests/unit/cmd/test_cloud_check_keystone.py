@@ -152,6 +152,11 @@ def test_what_does_not_answer_as_the_api_is_red(keystone, answer):
     assert len(found) == 2 and all("openstack endpoint set --url URL" in text for _, text in found)
 
 
+def test_an_unknown_certificate_has_a_command_of_its_own(keystone):
+    found = endpoints(keystone, ka_exceptions.SSLError("self-signed certificate"))
+    assert len(found) == 2 and all("[orchestrator] cafile" in text for _, text in found)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

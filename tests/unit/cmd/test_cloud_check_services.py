@@ -50,10 +50,11 @@ def test_the_proxy_of_swift_has_its_options_in_a_filter(tmp_path):
     assert list(services.cache_times([str(tmp_path / "none.conf")])) == []
 
 
-def verdicts(tmp_path, ours, **files):
+def verdicts(tmp_path, ours, own=(), **files):
     times(tmp_path, **files)
-    args = argparse.Namespace(service_config=[str(tmp_path / "*.conf")])
-    conf = types.SimpleNamespace(drain=types.SimpleNamespace(token_cache_time=ours))
+    api, *workers = [str(tmp_path / f"{name}.conf") for name in own] or [""]
+    args = argparse.Namespace(service_config=[str(tmp_path / "*.conf")], api_config_file=[api] if api else [])
+    conf = types.SimpleNamespace(drain=types.SimpleNamespace(token_cache_time=ours), config_file=workers)
     return [one.verdict for one in services.token_caches(types.SimpleNamespace(args=args, conf=conf))]
 
 
@@ -72,6 +73,12 @@ def verdicts(tmp_path, ours, **files):
 )
 def test_a_cache_that_lasts_longer_than_ours_or_for_ever_is_red(tmp_path, ours, files, verdict):
     assert verdicts(tmp_path, ours, **files) == [verdict]
+
+
+def test_the_orchestrators_own_files_do_not_count(tmp_path):
+    files = {"nova": f"{AUTH}token_cache_time = 5", "api": AUTH, "main": AUTH}
+    assert verdicts(tmp_path, 5, own=("api", "main"), **files) == [Verdict.OK]
+    assert verdicts(tmp_path, 5, own=("api",), **files) == [Verdict.FAILED]
 
 
 TYPE = types.SimpleNamespace(name="thing", token=Token.ADMIN)
