@@ -232,15 +232,16 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
 
         :raises BadAnswer: the origin is neither in the catalog nor trusted
         """
-        place = origin(url)
+        place, own = origin(url), origin(getattr(self.auth, "auth_url", ""))
         if place in self._trusted or (access := getattr(self.auth, "get_access", None)) is None:
             return  # without a catalog there is no identity, and so no token
+        if place is not None and place == own:
+            return  # also the login with a token, during which `access` would wait for itself
         access_info = access(self)
         if self._catalog[0] is not access_info:
             services = access_info.service_catalog.catalog if access_info.has_service_catalog() else ()
             urls = [endpoint.get("url", "") for service in services for endpoint in service.get("endpoints", ())]
-            named = {origin(url) for url in (*urls, getattr(self.auth, "auth_url", ""))}
-            self._catalog = access_info, frozenset(named - {None})
+            self._catalog = access_info, frozenset({origin(url) for url in urls} - {None})
         if place not in self._catalog[1]:
             raise BadAnswer(
                 f"a service names {_shown(place)}, which is no endpoint of the catalog: no token is sent there; "

@@ -10,6 +10,7 @@ import threading
 import pytest
 import requests
 from keystoneauth1.identity.v3 import Password
+from keystoneauth1.identity.v3 import Token as LoginToken
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, origin, read_only
@@ -106,6 +107,17 @@ def network_of(cloud):
 def test_services_in_the_catalog_are_called(cloud):
     assert session(cloud).get(f"{cloud.url}/network/v2.0/networks").status_code == 200
     assert cloud.seen[-1] == ("GET", "/network/v2.0/networks", SECRET)
+
+
+def test_a_login_with_a_token_ends(cloud):
+    """As a federated user logs in: the request of the login has a token, before there is a catalog."""
+    made = GuardedSession(read_only, auth=LoginToken(f"{cloud.url}/v3", "of a browser"))
+    login = threading.Thread(target=made.get_token, daemon=True)
+    login.start()
+    login.join(30)
+    assert not login.is_alive()
+    assert cloud.seen == [("POST", "/v3/auth/tokens", "of a browser")]
+    assert made.get(f"{cloud.url}/network/v2.0/networks").status_code == 200
 
 
 def test_the_paging_of_the_sdk_sends_no_token_to_another_host(cloud, thief):
