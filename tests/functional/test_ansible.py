@@ -61,8 +61,6 @@ def cloud(tmp_path_factory) -> Iterator[Cloud]:
 class Site:
     """The Debian, and what runs in it."""
 
-    user_id: str  #: of the workers' user
-
     def __init__(self, folder: pathlib.Path, cloud: Cloud) -> None:
         self.folder, self.cloud = folder, cloud
         self.root = DebianRoot(folder / "root")
@@ -145,14 +143,13 @@ class Site:
         return True
 
     def variables(self) -> dict[str, object]:
-        service = self.cloud.admin.ensure("projects", "project", {"name": "service"}, domain_id="default")
         return {
             **{name: {"__ansible_unsafe": text} for name, text in SECRETS.items()},
             "cleanup_orchestrator_become": False,
             "cleanup_orchestrator_wheel": self.wheel,
             "cleanup_orchestrator_pip_arguments": ["--no-index", "--find-links", "/srv/wheels"],
             "cleanup_orchestrator_auth_url": self.cloud.auth_url,
-            "cleanup_orchestrator_own_project_id": service["id"],
+            "cleanup_orchestrator_bootstrap": True,
             "cleanup_orchestrator_public_url": f"https://localhost:{self.ports['tls']}",
             "cleanup_orchestrator_database_port": self.ports["postgresql"],
             "cleanup_orchestrator_rabbitmq_hosts": [f"127.0.0.1:{self.ports['amqp']}"],
@@ -161,19 +158,19 @@ class Site:
             "cleanup_orchestrator_workers": 2,
             "cleanup_orchestrator_token_cache_time": 5,
             "cleanup_orchestrator_settings": {"engine": {"tick": 0.5}},
+            "cleanup_orchestrator_worker_settings": {"orchestrator": {"cafile": "/etc/ssl/cleanup.pem"}},
             "cleanup_orchestrator_policy": {"cleanup:brake:show": "role:admin"},
-            "cleanup_orchestrator_user_id": self.user_id,
             "cleanup_orchestrator_keystone_unit": "",
         }
 
-    def play(self) -> tuple[str, dict[str, int], float]:
+    def play(self, **variables: object) -> tuple[str, dict[str, int], float]:
         """Run the playbook of the examples; return its output, its counts, and the seconds it took."""
         groups = ("database", "rabbitmq", "api", "engine", "worker", "keystone")
         inventory = {
             "all": {
                 "hosts": {"here": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}},
                 "children": {f"cleanup_{group}": {"hosts": {"here": None}} for group in groups},
-                "vars": self.variables(),
+                "vars": self.variables() | variables,
             }
         }
         self.root.path("/srv/inventory.json").write_text(json.dumps(inventory))
@@ -253,14 +250,12 @@ def site(cloud, tmp_path_factory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def first(site):
     """The first run of the play."""
-    admin = site.cloud.admin
-    password = SECRETS["cleanup_orchestrator_worker_password"]
-    site.user_id = admin.ensure_user("cleanup-orchestrator", password, "service", ("admin",))["id"]
-    admin.ensure_inherited_role("cleanup-orchestrator", "admin")
-    api = {"name": "cleanup-orchestrator-api", "password": SECRETS["cleanup_orchestrator_api_password"]}
-    user = admin.ensure("users", "user", {**api, "domain_id": "default"}, domain_id="default")
-    reader = admin.ensure("roles", "role", {"name": "reader"})
-    admin.call("PUT", f"/system/users/{user['id']}/roles/{reader['id']}")
+    site.cloud.admin.ensure("projects", "project", {"name": "service"}, domain_id="default")
+    login = {"auth_url": site.cloud.auth_url, "username": "admin", "password": site.cloud.site.password}
+    login |= {"project_name": "admin", "user_domain_id": "default", "project_domain_id": "default"}
+    clouds = site.root.path("/etc/openstack/clouds.yaml")
+    clouds.parent.mkdir()
+    clouds.write_text(json.dumps({"clouds": {"admin": {"auth": login, "region_name": "RegionOne"}}}))
     result = site.play()
     print(f"first run: {result[2]:.0f} s, {result[1]}")
     return result
@@ -324,8 +319,9 @@ def test_api_and_engine_cannot_read_the_workers_file(site, first):
 
 
 def test_keystone_gets_the_package_its_options_and_the_application(site, first):
+    (user,) = site.cloud.admin.call("GET", "/users?name=cleanup-orchestrator")["users"]
     options = site.root.path("/etc/keystone/keystone.conf.d/project-cleanup.conf")
-    assert f"\nuser_id = {site.user_id}\n" in options.read_text()
+    assert f"\nuser_id = {user['id']}\n" in options.read_text()
     served = site.root.path("/etc/keystone/keystone-uwsgi.ini").read_text()
     assert served == "[uwsgi]\nmodule = cleanup_orchestrator.keystone.wsgi:application\nprocesses = 5\n"
     there = ["/opt/keystone/bin/python", "-c", "import cleanup_orchestrator.keystone as k; print(k.__file__)"]
@@ -359,8 +355,8 @@ def test_haproxy_accepts_the_file_for_kolla_ansible(site):
     site.root.run("haproxy", "-c", "-f", "/srv/main.cfg", "-f", "/srv/cleanup-orchestrator.cfg")
 
 
-def test_a_second_run_changes_nothing(site, first):
-    said, counts, seconds = site.play()
+def test_a_second_run_changes_nothing_and_the_check_of_the_cloud_passes(started, first):
+    said, counts, seconds = started.play(cleanup_orchestrator_cloud_check=True)
     print(f"second run: {seconds:.0f} s, {counts}")
     assert first[1]["failed"] == counts["failed"] == 0
     assert first[1]["changed"] > 20
