@@ -361,3 +361,15 @@ def test_a_second_run_changes_nothing_and_the_check_of_the_cloud_passes(started,
     assert first[1]["failed"] == counts["failed"] == 0
     assert first[1]["changed"] > 20
     assert counts["changed"] == 0, [line for line in said.splitlines() if line.startswith("changed:")]
+
+
+def test_what_a_failed_play_has_changed_is_restarted_by_the_next_one(started, first):
+    changed = {"cleanup_orchestrator_settings": {"engine": {"tick": 0.4}}}
+    with pytest.raises(AssertionError, match="Look for the certificate"):
+        started.play(**changed, cleanup_orchestrator_tls_certificate="/nowhere.pem")
+    assert "tick = 0.4" in started.root.path("/etc/cleanup-orchestrator/cleanup-orchestrator.conf").read_text()
+    restarts = [f"RUNNING HANDLER [cleanup_orchestrator : Restart the {part}]" for part in ("API", "engine", "workers")]
+    said = started.play(**changed)[0]
+    assert [line in said for line in restarts] == [True] * 3
+    said, counts, _ = started.play(**changed)
+    assert counts["changed"] == 0 and "RUNNING HANDLER" not in said
