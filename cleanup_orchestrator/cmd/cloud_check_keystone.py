@@ -333,7 +333,7 @@ def _left(context: CheckContext, domain_id: str) -> Iterator[Finding]:
         fence = str((row.get("options") or {}).get(protocol.FENCE_OPTION) or "")
         text = f"project {row['name']} was left by a check that was interrupted, or is of one under way"
         old = time.time() - int(made) > _OLD and not context.args.no_test_project
-        if old and fence[:8] == part and not _is_deletion(context, fence):
+        if old and fence and fence[:8] == part and not _is_deletion(context, fence):
             _TestProject(clouds, identity, fence, str(row["id"])).delete()
             yield ok("lock", f"{text}: deleted", str(row["id"]))
         else:

@@ -116,6 +116,13 @@ MUTATIONS = (
         KEYSTONE,
     ),
     Mutation(
+        "The check of the cloud deletes a project without a fence whose name names none",
+        f"{CMD}cloud_check_keystone.py",
+        "old and fence and fence",
+        "old and fence",
+        KEYSTONE,
+    ),
+    Mutation(
         "The check of the cloud deletes a project with a deletion under way",
         f"{CMD}cloud_check_keystone.py",
         " and not _is_deletion(context, fence):",

@@ -262,6 +262,8 @@ def test_a_lock_that_cannot_be_seen_to_hold_is_red(keystone, locked):
         (2, False, "abcd1234-0", "abcd1234", False),  # a project that is only named so
         (2, True, None, "abcd1234", False),  # no fence: any manager of the domain can make such a project
         (2, True, "ffff0000-0", "abcd1234", False),
+        (2, True, None, "", False),  # the same, with a name that names no fence either
+        (2, True, "abcd1234-0", "", False),
     ],
 )
 def test_only_a_project_that_an_earlier_check_left_is_deleted(keystone, locked, hours, tags, fence, name, gone):
