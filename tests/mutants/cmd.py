@@ -60,6 +60,13 @@ MUTATIONS = (
         REMOVAL,
     ),
     Mutation(
+        "A list of domains ends where Keystone cuts it",
+        f"{CLOUD}keystone_rows.py",
+        '_CUT = frozenset({"domains", "projects", "users"})',
+        "_CUT = frozenset()",
+        tests("cloud/keystone_rows"),
+    ),
+    Mutation(
         "The removal removes a service with the endpoint of another person",
         f"{CLOUD}removal.py",
         "        if was_made(service) and not kept:\n",

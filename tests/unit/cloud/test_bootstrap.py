@@ -59,6 +59,7 @@ class Keystone:
             if id_[0] not in self.tables[table]:
                 raise ka_exceptions.NotFound(response=response(NOT_FOUND, 404))
             return response({table.removesuffix("s"): self.tables[table][id_[0]]})
+        query.pop("limit", None)  # there is one page
         # Like a database without case.
         found = [r for r in self.rows(table) if all(str(r.get(k)).lower() == v.lower() for k, v in query.items())]
         return response({table: found})

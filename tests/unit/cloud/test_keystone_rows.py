@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import types
+from urllib.parse import parse_qsl, urlsplit
+
 import pytest
 
 from cleanup_orchestrator.cloud import keystone_rows as rows
@@ -85,6 +88,36 @@ def test_a_truncated_list_is_no_list():
     for ask in (lambda k: k.rows("users", name="x"), lambda k: k.assignments("user.id=x")):
         with pytest.raises(BadAnswer):
             ask(Keystone(keystone))
+
+
+def keystone_30(ids, most, cut_off=False):
+    """Return the ``get`` of a Keystone that cuts a list, and says so only if the request has a limit.
+
+    :param most: ``[DEFAULT] max_db_limit``
+    :param cut_off: whether the driver ignores the marker
+    """
+
+    def get(url):
+        query = dict(parse_qsl(urlsplit(url).query))
+        limit = min(int(query["limit"]), most) if "limit" in query else None
+        after = "" if cut_off else query.get("marker", "")
+        found = [id_ for id_ in ids if id_ > after][: limit or most]
+        more = {"truncated": True} if limit and len(found) >= limit else {}
+        return response({"domains": [{"id": id_, "name": id_} for id_ in found], **more})
+
+    return types.SimpleNamespace(get=get)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
+def test_a_list_that_keystone_cuts_without_a_word_is_read_to_its_end(count):
+    ids = [f"d{number:03}" for number in range(count)]
+    assert [row["id"] for row in Keystone(keystone_30(ids, most=4)).rows("domains")] == ids
+
+
+def test_a_list_that_begins_again_is_no_list():
+    ids = [f"d{number:03}" for number in range(9)]
+    with pytest.raises(BadAnswer):
+        Keystone(keystone_30(ids, most=4, cut_off=True)).rows("domains")
 
 
 def test_two_of_a_name_are_not_chosen_from_and_a_role_of_a_domain_is_another_one():
