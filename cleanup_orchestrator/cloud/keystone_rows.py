@@ -80,6 +80,11 @@ class Keystone:
             raise BadAnswer("Keystone did not list all role assignments")
         return list(said["role_assignments"])
 
+    def is_implied(self, role_id: str) -> bool:
+        """Return whether another role implies a role, so that users have it without an assignment."""
+        rules = body(self._identity.get("/role_inferences"), "role_inferences")["role_inferences"]
+        return any(str(one["id"]) == role_id for rule in rules for one in rule["implies"])
+
     def named(self, collection: str, name: str, **more: str) -> Row:
         """Return the one row with an id or a name.
 

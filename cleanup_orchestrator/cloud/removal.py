@@ -76,6 +76,8 @@ class Removal:
                 others = [row for row in keystone.assignments(f"role.id={role['id']}") if not _of(row, users, key)]
                 if others:
                     self._say("kept", f"role {name}: others have it by now")
+                elif keystone.is_implied(str(role["id"])):
+                    self._say("kept", f"role {name}: another role implies it by now")
                 else:
                     self._delete("roles", role, f"role {name}")
         kept = []

@@ -60,6 +60,13 @@ MUTATIONS = (
         REMOVAL,
     ),
     Mutation(
+        "The removal removes a role that another role implies by now",
+        f"{CLOUD}removal.py",
+        '                elif keystone.is_implied(str(role["id"])):\n',
+        "                elif False:\n",
+        REMOVAL,
+    ),
+    Mutation(
         "A list of domains ends where Keystone cuts it",
         f"{CLOUD}keystone_rows.py",
         '_CUT = frozenset({"domains", "projects", "users"})',

@@ -37,7 +37,7 @@ class Keystone:
             "projects": {"p": {"id": "p", "name": "service", "domain_id": "default", "enabled": True}},
             "roles": {name: {"id": name, "name": name, "domain_id": None} for name in ("admin", "reader", "member")},
             "regions": {"RegionOne": {"id": "RegionOne"}},
-            **{name: {} for name in ("users", "services", "endpoints")},
+            **{name: {} for name in ("users", "services", "endpoints", "role_inferences")},
         }
         self.grants: set[tuple[str, str, str, bool]] = set()  #: path of the scope, user, role, whether inherited
 

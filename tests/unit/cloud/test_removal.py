@@ -108,6 +108,15 @@ def test_a_role_that_others_have_by_now_stays(keystone):
     assert role in keystone.rows("roles")
 
 
+def test_a_role_that_another_role_implies_by_now_stays(keystone):
+    """It has no assignment of its own, and each user with the other role has it."""
+    made.run(keystone, WORKER, quota_role=True)
+    (role,) = [row for row in keystone.rows("roles") if row.get(MARK)]
+    keystone.tables["role_inferences"] = {"0": {"prior_role": {"id": "admin"}, "implies": [{"id": role["id"]}]}}
+    assert "kept role key-manager:service-admin: another role implies it by now" in run(keystone)
+    assert role in keystone.rows("roles")
+
+
 def test_users_of_earlier_names_are_found(keystone):
     made.run(keystone, Account("worker", "an-earlier-name"))
     made.run(keystone, WORKER)
