@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -167,6 +167,16 @@ def mark(key: str, kind: str, *names: str) -> str:
 def is_made_user(key: str, user: Row) -> bool:
     """Return whether bootstrap made a user under a key."""
     return _is_made(key, user, "user", str(user["domain_id"]), str(user["name"]))
+
+
+def was_renamed(key: str, user: Row, recorded: Iterable[tuple[str, str]]) -> bool:
+    """Return whether a user has the mark of a recorded one, and another name.
+
+    A manager of the domain can copy a mark.
+    """
+    return not is_made_user(key, user) and any(
+        _is_made(key, user, "user", domain_id, name) for domain_id, name in recorded if domain_id == user["domain_id"]
+    )
 
 
 def is_made_role(key: str, role: Row) -> bool:

@@ -23,7 +23,9 @@ from cleanup_orchestrator.cloud.keystone_rows import (
     recorded_users,
     records,
     was_made,
+    was_renamed,
 )
+from cleanup_orchestrator.errors import BadAnswer
 
 #: Roles that bootstrap may make.
 ROLES = (QUOTA_ROLE, "service")
@@ -49,6 +51,7 @@ class Removal:
                 by_id |= {str(row["id"]): row for row in rows}
         users = list(by_id.values())
         for service in services:
+            self._name_renamed(service)
             if key_of(service):
                 self._remove(service, users)
             else:
@@ -63,6 +66,20 @@ class Removal:
                     f"orchestrator's: openstack user delete {user['id']}"
                 )
             self._say("kept", what)
+
+    def _name_renamed(self, service: Row) -> None:
+        """Tell of users that were made and have another name by now. They have their roles still."""
+        key, recorded = key_of(service), recorded_users(service)
+        for domain_id in sorted({domain_id for domain_id, _ in recorded}):
+            try:
+                rows = self._keystone.rows("users", domain_id=domain_id)
+            except BadAnswer as error:
+                self._say("not known", f"whether a user of domain {domain_id} was made and renamed: {error}")
+                continue
+            for user in rows:
+                if was_renamed(key, user, recorded):
+                    what = f"user {user['name']} ({user['id']}) with its roles, which was made under another name"
+                    self._say("kept", f"{what}: openstack user delete {user['id']}")
 
     def _remove(self, service: Row, users: Collection[Row]) -> None:
         key, keystone = key_of(service), self._keystone

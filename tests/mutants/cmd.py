@@ -67,6 +67,13 @@ MUTATIONS = (
         REMOVAL,
     ),
     Mutation(
+        "The removal does not name a user that was renamed",
+        f"{CLOUD}removal.py",
+        "            self._name_renamed(service)\n",
+        "            pass\n",
+        REMOVAL,
+    ),
+    Mutation(
         "A list of domains ends where Keystone cuts it",
         f"{CLOUD}keystone_rows.py",
         '_CUT = frozenset({"domains", "projects", "users"})',

@@ -117,6 +117,19 @@ def test_a_role_that_another_role_implies_by_now_stays(keystone):
     assert role in keystone.rows("roles")
 
 
+def test_a_user_that_was_renamed_is_named_and_stays(keystone):
+    """It has its roles still, and its mark fits its earlier name only."""
+    made.run(keystone)
+    (worker,) = [row for row in keystone.rows("users") if row["name"] == "cleaner"]
+    worker["name"] = "renamed"
+    for _ in ("before", "after another one was made"):
+        (line,) = [line for line in run(keystone, dry_run=True) if line.startswith("kept")]
+        assert f"user renamed ({worker['id']})" in line and f"openstack user delete {worker['id']}" in line
+        made.run(keystone)
+    run(keystone)
+    assert keystone.rows("users") == [worker]
+
+
 def test_users_of_earlier_names_are_found(keystone):
     made.run(keystone, Account("worker", "an-earlier-name"))
     made.run(keystone, WORKER)
