@@ -266,7 +266,7 @@ def _accounts(args: argparse.Namespace) -> list[Account]:
 
 def value(text: str) -> str:
     """Return a text as a value in a configuration file of oslo.config."""
-    text = text.replace("$", "$$")
+    text = text.replace("$", r"\$")  # not "$$": oslo.config reads a backslash before it as a part of it
     quoted = text != text.strip() or text[:1] in ("'", '"')
     return f'"{text}"' if quoted else text
 

@@ -123,6 +123,13 @@ MUTATIONS = (
         SETUP,
     ),
     Mutation(
+        "A dollar after a backslash is read otherwise",
+        f"{CMD}cloud_setup.py",
+        r'text.replace("$", r"\$")',
+        'text.replace("$", "$$")',
+        SETUP,
+    ),
+    Mutation(
         "The check of the cloud takes a role on a domain for one in its projects",
         f"{CMD}cloud_check_keystone.py",
         """if (f"/OS-INHERIT/domains/{row['id']}", role_id) not in held]""",

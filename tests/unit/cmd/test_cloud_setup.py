@@ -30,6 +30,8 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, exclude_categories=("C", "Z"
 @example(text="'a'")
 @example(text='"')
 @example(text="$a")
+@example(text="\\$a")
+@example(text="\\\\$$")
 def test_each_value_is_read_as_it_was_meant(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("value") / "test.conf"
     path.write_text(f"[orchestrator]\npassword = {cloud_setup.value(text)}\nname = x\n", encoding="utf-8")
@@ -104,7 +106,7 @@ def test_only_new_passwords_are_shown_and_a_new_secret_only_for_a_new_user():
     outcome = Outcome("project", "default", {"worker": "id"}, {"api": "new$1", "worker": "reset"}, {"api"})
     worker, api, keystone = cloud_setup.configuration(outcome, ACCOUNTS, "http://keystone/v3").values()
     assert "password = reset" in worker and "secret = THE_SECRET_IN_USE" in worker
-    assert api.count("password = new$$1") == 2 and "own_project_id = project" in api
+    assert api.count(r"password = new\$1") == 2 and "own_project_id = project" in api
     assert worker.count(cloud_setup._KEPT) == api.count(cloud_setup._KEPT) == 1, "of the protocol's user"
     assert keystone.endswith("user_id = id")
     outcome.made.add("worker")
