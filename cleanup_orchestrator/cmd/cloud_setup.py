@@ -289,9 +289,12 @@ def configuration(outcome: Outcome, accounts: list[Account], auth_url: str) -> d
         }
     on_project = {"project_id": outcome.project_id}
     system = {"system_scope": "all"}
-    secret = secrets.token_hex(32) if "worker" in outcome.made else "THE_SECRET_IN_USE"
+    # No secret at all is better than one that anybody knows, if the text is pasted over the file in use.
+    janitor = _section("janitor", {"secret": secrets.token_hex(32)})
+    if "worker" not in outcome.made:
+        janitor = "[janitor]\n# secret = THE_SECRET_IN_USE"
     protocol = [_section("protocol", logins["protocol"] | on_project)] if "protocol" in logins else []
-    worker = [_section("orchestrator", logins["worker"] | on_project), _section("janitor", {"secret": secret})]
+    worker = [_section("orchestrator", logins["worker"] | on_project), janitor]
     api = [
         _section("orchestrator", {**logins["api"], **system, "own_project_id": outcome.project_id}),
         _section("keystone_authtoken", {**logins["api"], **system, "www_authenticate_uri": auth_url}),

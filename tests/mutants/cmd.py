@@ -97,8 +97,8 @@ MUTATIONS = (
     Mutation(
         "Bootstrap prints a new secret of the janitors for a user that was there",
         f"{CMD}cloud_setup.py",
-        'secrets.token_hex(32) if "worker" in outcome.made else',
-        "secrets.token_hex(32) if True else",
+        '    if "worker" not in outcome.made:\n',
+        "    if False:\n",
         SETUP,
     ),
     Mutation(
