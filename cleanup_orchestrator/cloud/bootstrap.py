@@ -247,7 +247,12 @@ class Bootstrap:
             found = self._made_user(account, domain_id, what)
             if found is not None:
                 return _User(account.name, found, frozenset())
-            found = next(iter(keystone.rows("users", name=account.name, domain_id=domain_id)))
+            found = next(iter(keystone.rows("users", name=account.name, domain_id=domain_id)), None)
+            if found is None:
+                raise BootstrapError(
+                    f"Keystone neither makes nor shows the {what} in domain {domain_id}: there is one whose name "
+                    f"differs in upper and lower case; name another one (--{account.part}-user)"
+                )
         if found is None:
             self._done("created", what)
             return _User(account.name, None, frozenset())

@@ -268,6 +268,19 @@ def test_another_run_at_the_same_time_makes_the_user_first(keystone):
     assert "unchanged user cleaner" in said and not outcome.passwords, "the other run shows its password"
 
 
+def test_a_name_that_keystone_takes_for_that_of_another_user_is_said(keystone):
+    """MariaDB compares names without case."""
+    keystone.tables["users"]["other"] = user("Cleaner")
+
+    def conflict(path, json):
+        raise ka_exceptions.Conflict("Duplicate entry")
+
+    run(keystone, API)
+    keystone.post = conflict
+    with pytest.raises(BootstrapError, match=r"user cleaner in domain default.*--worker-user"):
+        run(keystone, WORKER)
+
+
 def test_of_two_runs_that_make_the_service_at_the_same_time_one_yields(keystone):
     keystone.before_create.append(lambda: run(keystone))
     run(keystone)
