@@ -35,6 +35,7 @@ from cleanup_orchestrator.cloud.keystone_rows import (
     is_recorded,
     key_of,
     mark,
+    recorded_users,
     role_command,
     user_record,
     was_made,
@@ -208,10 +209,9 @@ class Bootstrap:
         """Return the service that is used; delete those that a run made and left when it ended in between."""
         if len(services) < 2:
             return services[0] if services else None
+        # A run records a user before it makes it. The key of its service tells which users were made.
         used = {row["service_id"] for row in self._keystone.rows("endpoints")}
-        users = self._users()
-        unused = [row for row in services if was_made(row) and row["id"] not in used]
-        unused = [row for row in unused if not any(is_made_user(key_of(row), user) for user in users)]
+        unused = [row for row in services if was_made(row) and row["id"] not in used and not recorded_users(row)]
         rest = [row for row in services if row not in unused] or [unused.pop(0)]
         if len(rest) > 1:
             ids = ", ".join(sorted(str(row["id"]) for row in rest))
@@ -222,11 +222,6 @@ class Bootstrap:
         for row in unused if self._writing else ():
             self._keystone.delete("services", str(row["id"]))
         return rest[0]
-
-    def _users(self) -> list[Row]:
-        domain_id = self.outcome.user_domain_id
-        names = [account.name for account in self._wanted.accounts]
-        return [row for name in names for row in self._keystone.rows("users", name=name, domain_id=domain_id)]
 
     def _adopted(self, service: Row) -> Row:
         """Give a service that another person made a key. Two runs at once use that of the later one."""

@@ -81,6 +81,13 @@ MUTATIONS = (
         tests("cloud/keystone_rows"),
     ),
     Mutation(
+        "Bootstrap deletes the service whose key tells which users were made",
+        f"{CLOUD}bootstrap.py",
+        " and not recorded_users(row)]",
+        "]",
+        BOOTSTRAP,
+    ),
+    Mutation(
         "The removal removes a service with the endpoint of another person",
         f"{CLOUD}removal.py",
         "        if was_made(service) and not kept:\n",

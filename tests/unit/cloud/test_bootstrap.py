@@ -297,6 +297,16 @@ def test_services_that_a_run_left_are_deleted(keystone):
     assert keystone.shape() == EVERYTHING
 
 
+def test_a_service_with_the_users_of_another_run_is_not_left_over(keystone):
+    """Its key tells that these users were made: without it, cloud remove would leave them with their roles."""
+    run(keystone, Account("worker", "an-earlier-name"), urls={})
+    (used,) = keystone.rows("services")
+    keystone.tables["services"] = {"0": {**used, "id": "0", KEY: "made:0123", "cleanup_orchestrator_user_worker": None}}
+    keystone.tables["services"][used["id"]] = used
+    run(keystone)
+    assert keystone.rows("services") == [used]
+
+
 def test_two_services_of_other_persons_are_not_chosen_from(keystone):
     for id_ in ("one", "two"):
         keystone.tables["services"][id_] = {"id": id_, "type": "project-cleanup"}
