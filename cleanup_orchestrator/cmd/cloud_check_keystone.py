@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import loading as ka_loading
@@ -173,7 +174,26 @@ def api_user(context: CheckContext) -> Iterator[Finding]:
         text = f"[{GROUP}] own_project_id of the API is {own}, and the workers' user is of project {workers}"
         yield failed(rule, text, f"{BOOTSTRAP}, and write the own_project_id that it prints")
         return
-    yield ok(rule, f"{access.username} reads projects and the catalog, validates tokens, and is no admin")
+    yield _powers(rule, context, str(access.username), str(access.user_id))
+
+
+def _powers(rule: str, context: CheckContext, name: str, user_id: str) -> Finding:
+    """Return whether a user of the API has the role admin anywhere, also by a group, inheritance or another role.
+
+    A token shows the roles of its own scope only.
+    """
+    text = f"{name} reads projects and the catalog, and validates tokens"
+    try:
+        rows = _keystone(context).assignments(f"user.id={quote(user_id, safe='')}&effective&include_names")
+    except Exception as error:
+        return warning(rule, f"{text}. Whether it is an admin of a project is unknown: {classify(error).message}")
+    scopes = [row["scope"] for row in rows if str(row["role"]["name"]).lower() == "admin"]
+    if not scopes:
+        return ok(rule, f"{text}, and is no admin")
+    kind = min(scopes[0].keys() - {"OS-INHERIT:inherited_to"})
+    where = "the system" if kind == "system" else f"{kind} {scopes[0][kind]['name']} ({scopes[0][kind]['id']})"
+    text = f"user {name} has the role admin on {where}: an attacker who controls the API would be an admin"
+    return failed(rule, text, f"openstack role assignment list --names --user {user_id}, and openstack role remove")
 
 
 def _validate(clouds: Clouds, session: GuardedSession) -> None:

@@ -307,6 +307,16 @@ def test_the_check_of_what_bootstrap_made_is_green(made: Site):
     assert not made.cloud.admin.call("GET", "/projects?name__startswith=cleanup-orchestrator-check")["projects"]
 
 
+def test_an_api_user_that_is_an_admin_of_a_project_is_red(made: Site):
+    project_id = made.cloud.admin.call("GET", "/projects?name=service")["projects"][0]["id"]
+    path = f"/projects/{project_id}/users/{made.user_id(API)}/roles/{made.role_id('admin')}"
+    made.cloud.admin.call("PUT", path)
+    try:
+        assert f"the role admin on project service ({project_id})" in made.check("--no-test-project").bad()["api user"]
+    finally:
+        made.cloud.admin.call("DELETE", path)
+
+
 class Late(http.server.BaseHTTPRequestHandler):
     """A service whose clock is an hour slow."""
 

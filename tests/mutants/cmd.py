@@ -137,6 +137,13 @@ MUTATIONS = (
         SETUP,
     ),
     Mutation(
+        "The check of the cloud does not see that the API's user is an admin of a project",
+        f"{CMD}cloud_check_keystone.py",
+        "    if not scopes:\n",
+        "    if True:\n",
+        KEYSTONE,
+    ),
+    Mutation(
         "The check of the cloud takes a role on a domain for one in its projects",
         f"{CMD}cloud_check_keystone.py",
         """if (f"/OS-INHERIT/domains/{row['id']}", role_id) not in held]""",

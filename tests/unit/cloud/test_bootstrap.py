@@ -51,7 +51,7 @@ class Keystone:
         self.writes += 1
 
     def get(self, url: str) -> Any:
-        path, query = urlsplit(url).path, dict(parse_qsl(urlsplit(url).query))
+        path, query = urlsplit(url).path, dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
         table, *id_ = path.strip("/").split("/")
         if table == "role_assignments":
             return response({"role_assignments": [row for row in self._assignments() if self._asked(row, query)]})

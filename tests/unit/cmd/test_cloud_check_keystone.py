@@ -194,6 +194,32 @@ def test_a_missing_role_and_a_wrong_password_have_different_commands(error, righ
     assert ("--reset-passwords" in found.text) is (command == "--reset-passwords")
 
 
+@pytest.mark.parametrize(
+    ("scope", "says"),
+    [
+        ({"project": {"id": "p", "name": "service"}}, "admin on project service (p)"),
+        ({"domain": {"id": "d", "name": "D"}, "OS-INHERIT:inherited_to": "projects"}, "admin on domain D (d)"),
+        ({"system": {"all": True}}, "admin on the system"),
+    ],
+)
+def test_an_api_user_that_is_an_admin_anywhere_is_red(keystone, scope, says):
+    """The token that the API uses shows its roles on the system only."""
+    keystone.assigned = []
+    keystone._assignments = lambda: keystone.assigned
+    keystone._asked = lambda row, query: query == {"user.id": "a", "effective": "", "include_names": ""}
+    row = {"user": {"id": "a"}, "role": {"id": "r", "name": "reader"}, "scope": {"system": {"all": True}}}
+    keystone.assigned += [row]
+    assert checks._powers("api user", context(keystone), "api", "a").verdict is Verdict.OK
+    keystone.assigned += [{**row, "role": {"id": "r", "name": "Admin"}, "scope": scope}]
+    found = checks._powers("api user", context(keystone), "api", "a")
+    assert found.verdict is Verdict.FAILED and says in found.text
+
+
+def test_an_api_user_whose_roles_are_unknown_is_not_ok(keystone):
+    keystone.get = no_database
+    assert checks._powers("api user", context(keystone), "api", "a").verdict is Verdict.WARNING
+
+
 def test_without_the_workers_file_the_check_says_so():
     conf = {"orchestrator": types.SimpleNamespace(auth_type=None)}
     made = types.SimpleNamespace(conf=conf, parts=types.SimpleNamespace(clouds=None))
