@@ -18,6 +18,7 @@ from cleanup_orchestrator.cmd.cloud_findings import BOOTSTRAP, Check, CheckConte
 from cleanup_orchestrator.core.conformance import Finding
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult, Token
+from cleanup_orchestrator.core.texts import enumerated
 from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.protocol.discovery import Discovery
@@ -180,7 +181,8 @@ def token_caches(context: CheckContext) -> Iterator[Finding]:
     # With an old token the orchestrator's own API creates no resource.
     own = set(map(os.path.realpath, (*context.args.api_config_file, *context.conf.config_file)))
     paths = (path for pattern in patterns for path in sorted(glob.glob(pattern)))
-    found = list(cache_times(path for path in paths if os.path.realpath(path) not in own))
+    unread: list[str] = []
+    found = list(cache_times((path for path in paths if os.path.realpath(path) not in own), unread))
     for path, option, seconds in found:
         if seconds == 0 and option == "token_cache_time":
             text = f"{option} is 0, so that this service never forgets a token: no lock ends its use"
@@ -189,6 +191,8 @@ def token_caches(context: CheckContext) -> Iterator[Finding]:
             text = f"{option} is {seconds}, longer than [drain] token_cache_time, {ours}: deletions may miss resources"
             command = f"set [drain] token_cache_time = {seconds} for workers and engines, and restart them"
             yield failed(rule, text, command, path)
+    if unread:
+        yield warning(rule, f"files that cannot be read: {enumerated(unread, 5)}. Run this as root")
     if not found:
         text = (
             "no configuration of a service is readable here. Run this on a host of each service, or name the files "
@@ -199,14 +203,20 @@ def token_caches(context: CheckContext) -> Iterator[Finding]:
         yield ok(rule, f"{len(found)} files on this host: none is longer than {ours} s. Other hosts are not seen")
 
 
-def cache_times(paths: Iterable[str]) -> Iterator[tuple[str, str, int]]:
-    """Yield path, option and seconds of what is set in configuration files, or is the default there."""
+def cache_times(paths: Iterable[str], unread: list[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield path, option and seconds of what is set in configuration files, or is the default there.
+
+    :param unread: gets the paths of files that this user cannot read
+    """
     for path in paths:
         parser = configparser.RawConfigParser(strict=False, allow_no_value=True, default_section="")
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 parser.read_file(file)
-        except (OSError, configparser.Error):
+        except configparser.Error:
+            continue
+        except OSError:
+            unread.append(path)
             continue
         for section in parser.sections():
             swift = path.endswith("proxy-server.conf")

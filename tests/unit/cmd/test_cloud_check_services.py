@@ -22,7 +22,7 @@ def times(tmp_path, **files):
         path = tmp_path / f"{name.replace('_', '-')}.conf"
         path.write_text(text)
         paths.append(str(path))
-    return [(option, seconds) for _path, option, seconds in services.cache_times(paths)]
+    return [(option, seconds) for _path, option, seconds in services.cache_times(paths, [])]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,12 @@ def test_what_a_file_says_of_its_cache(tmp_path, text, found):
 
 def test_the_proxy_of_swift_has_its_options_in_a_filter(tmp_path):
     assert times(tmp_path, proxy_server=SWIFT) == [("token_cache_time", 300)]
-    assert list(services.cache_times([str(tmp_path / "none.conf")])) == []
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path):
+    """Its cache may be the longest one. Root reads each file, so that this is a folder."""
+    (tmp_path / "cinder.conf").mkdir()
+    assert verdicts(tmp_path, 300, nova=AUTH) == [Verdict.WARNING, Verdict.OK]
 
 
 def verdicts(tmp_path, ours, own=(), **files):
