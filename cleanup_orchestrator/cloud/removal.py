@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.cloud.keystone_rows import (
@@ -96,7 +97,7 @@ class Removal:
                 elif keystone.is_implied(str(role["id"])):
                     self._say("kept", f"role {name}: another role implies it by now")
                 else:
-                    self._delete("roles", role, f"role {name}")
+                    self._delete_role(role)
         kept = []
         for endpoint in keystone.rows("endpoints", service_id=str(service["id"])):
             what = f"{endpoint['interface']} endpoint in region {endpoint.get('region_id')}: {endpoint['url']}"
@@ -113,6 +114,14 @@ class Removal:
             keystone.change("services", str(service["id"]), dict.fromkeys(records(service)))
         why = "it has endpoints of others" if was_made(service) else "made by another person"
         self._say("kept", f"{what}, {why}")
+
+    def _delete_role(self, role: Row) -> None:
+        """Delete a role, unless Keystone's policy keeps all roles, or this one is immutable."""
+        what = f"role {role['name']}"
+        try:
+            self._delete("roles", role, what)
+        except ka_exceptions.Forbidden as error:
+            self._say("kept", f"{what}: Keystone refuses to delete it ({error.message})")
 
     def _delete(self, collection: str, row: Row, what: str) -> None:
         if not self._dry_run:

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.bootstrap import Account
 from cleanup_orchestrator.cloud.keystone_rows import KEY, MARK
@@ -115,6 +116,22 @@ def test_a_role_that_another_role_implies_by_now_stays(keystone):
     keystone.tables["role_inferences"] = {"0": {"prior_role": {"id": "admin"}, "implies": [{"id": role["id"]}]}}
     assert "kept role key-manager:service-admin: another role implies it by now" in run(keystone)
     assert role in keystone.rows("roles")
+
+
+def test_a_role_that_keystones_policy_keeps_stays_and_all_else_goes(keystone):
+    """Some clouds let no user delete roles. An immutable role is refused, too."""
+    made.run(keystone, WORKER, quota_role=True)
+    delete = keystone.delete
+
+    def refusing(path):
+        if path.startswith("/roles/"):
+            raise ka_exceptions.Forbidden("identity:delete_role")
+        delete(path)
+
+    keystone.delete = refusing
+    (line,) = [line for line in run(keystone) if line.startswith("kept")]
+    assert line.startswith("kept role key-manager:service-admin: Keystone refuses to delete it (identity:delete_role")
+    assert keystone.rows("services") == keystone.rows("endpoints") == keystone.rows("users") == []
 
 
 def test_a_user_that_was_renamed_is_named_and_stays(keystone):
