@@ -227,3 +227,32 @@ def test_a_404_that_is_not_from_keystone_does_not_mean_that_there_is_nothing_to_
         change(Projects(Keystone(users=users)))
     except ka_exceptions.NotFound:
         pass
+
+
+# ------------------------------------------------------------------------------------------------------------- a domain
+DISABLED = {"domain": {"id": "dom", "enabled": False}}
+
+
+def test_only_a_disabled_domain_without_projects_is_free_of_doubt():
+    def doubt(domain, *projects):
+        asked = Keystone(domains__dom=(200, domain), projects=(200, {"projects": list(projects)}))
+        return Projects(asked).doubt_domain("dom")
+
+    assert doubt(DISABLED) == ""
+    assert "is enabled" in doubt({"domain": {"id": "dom", "enabled": True}})
+    assert "is enabled" in doubt({"domain": {"id": "dom"}})
+    assert "has 1 projects" in doubt(DISABLED, {"id": "p", "domain_id": "dom"})
+
+
+@pytest.mark.parametrize(
+    ("domain", "projects"),
+    [
+        ({"domain": {"id": "other", "enabled": False}}, []),
+        (DISABLED, [{"id": "p", "domain_id": "other"}]),
+        (DISABLED, None),
+    ],
+)
+def test_an_answer_about_another_domain_tells_nothing(domain, projects):
+    asked = Keystone(domains__dom=(200, domain), projects=(200, {} if projects is None else {"projects": projects}))
+    with pytest.raises(BadAnswer):
+        Projects(asked).doubt_domain("dom")
