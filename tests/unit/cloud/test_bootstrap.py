@@ -185,6 +185,18 @@ def test_all_is_made_and_a_second_run_writes_nothing(keystone):
     assert {line.split()[0] for line in said} == {"unchanged"} and len(said) == 8
 
 
+def test_a_user_that_is_made_cannot_be_locked_out_and_keeps_its_password(keystone):
+    """Else anybody who knows the name locks it out with wrong passwords, or Keystone lets its password expire."""
+    run(keystone)
+    for row in keystone.rows("users"):
+        assert row["options"] == {
+            "ignore_change_password_upon_first_use": True,
+            "ignore_password_expiry": True,
+            "ignore_lockout_failure_attempts": True,
+            "lock_password": True,
+        }
+
+
 def test_a_dry_run_says_the_same_and_writes_nothing(keystone):
     _, foretold = run(keystone, dry_run=True)
     assert keystone.writes == 0
