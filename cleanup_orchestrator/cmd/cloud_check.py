@@ -24,6 +24,7 @@ from cleanup_orchestrator.cmd import cloud_check_services as services
 from cleanup_orchestrator.cmd.cloud_findings import Check, CheckContext, clock_finding, failed, ok, read
 from cleanup_orchestrator.core.conformance import Finding, Verdict
 from cleanup_orchestrator.core.redact import redact
+from cleanup_orchestrator.core.texts import printable
 from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.service import Components
@@ -182,7 +183,7 @@ def report(found: Iterable[Finding], as_json: bool) -> int:
         if as_json:
             rows.append({"check": name, "result": CODES[one.verdict], "details": redact(one.text)})
         else:
-            print(f"{one.verdict:<8} {name}: {redact(one.text)}", flush=True)
+            print(printable(f"{one.verdict:<8} {name}: {redact(one.text)}"), flush=True)
     if as_json:
         print(json.dumps({"name": "cloud check", "checks": rows}, indent=2))
     else:

@@ -23,6 +23,7 @@ from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool,
 from cleanup_orchestrator.cmd import schema
 from cleanup_orchestrator.cmd.schema import PROG, ManageError
 from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.texts import printable
 from cleanup_orchestrator.errors import classify
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def bootstrap(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             if made.outcome.passwords or (made.outcome.project_id and not args.dry_run and not made.outcome.refused):
                 _print_configuration(made.outcome, accounts, admin.auth_url)
         for text in outcome.refused:
-            print(f"{'refused':17} {text}")
+            _say("refused", text)
             code = 1
         if outcome.refused and not outcome.passwords:
             print("nothing was written")
@@ -231,7 +232,8 @@ def _any_write(_method: str, _url: str) -> None:
 
 
 def _say(verb: str, what: str) -> None:
-    print(f"{verb:17} {what}", flush=True)
+    """Print a line; Keystone's names in it may have any characters."""
+    print(printable(f"{verb:17} {what}"), flush=True)
 
 
 def _accounts(args: argparse.Namespace) -> list[Account]:

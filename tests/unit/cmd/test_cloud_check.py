@@ -79,3 +79,11 @@ def test_a_clock_counts_as_wrong_beyond_five_seconds_of_the_call(shown, before, 
     found = clock_finding("clock", "x", shown, before, after)
     assert (found.verdict is Verdict.OK) is good
     assert good or ("fast" if shown > after else "slow") in found.text
+
+
+def test_a_name_from_keystone_controls_no_terminal_and_begins_no_line(capsys):
+    """A manager of a domain may give a project such a name."""
+    name = "x\x1b[2J\nok       lock: all is well"
+    report([warning("lock", f"project {name}", name)], as_json=False)
+    first, counts = capsys.readouterr().out.splitlines()
+    assert first.startswith("warning  lock x\\x1b[2J\\nok ") and "1 warning" in counts

@@ -116,6 +116,12 @@ def test_only_new_passwords_are_shown_and_a_new_secret_only_for_a_new_user():
     assert len(worker.partition("secret = ")[2].partition("\n")[0]) == 64
 
 
+def test_a_name_from_keystone_controls_no_terminal_and_begins_no_line(capsys):
+    """A manager of a domain may give a user such a name."""
+    cloud_setup._say("kept", "user x\x1b[2J\nremoved           user y")
+    assert capsys.readouterr().out == "kept              user x\\x1b[2J\\nremoved           user y\n"
+
+
 def configured(url):
     conf = cfg.ConfigOpts()
     for group, options in store.OPTS.items():
