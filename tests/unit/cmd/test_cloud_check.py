@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import threading
 import time
+import types
 
 import pytest
 
@@ -87,3 +90,24 @@ def test_a_name_from_keystone_controls_no_terminal_and_begins_no_line(capsys):
     report([warning("lock", f"project {name}", name)], as_json=False)
     first, counts = capsys.readouterr().out.splitlines()
     assert first.startswith("warning  lock x\\x1b[2J\\nok ") and "1 warning" in counts
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_what_a_check_made_is_undone_at_the_end(monkeypatch, error):
+    """Also of a check that takes too long: its thread ends with the process, and its project would stay."""
+    undone = []
+
+    def checks(context, _upgrade):
+        context.undo.append(lambda: undone.append("the project") or [])
+        yield OK
+        if error:
+            raise error
+
+    parts = types.SimpleNamespace(store=types.SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(cloud_check, "read", lambda _files: None)
+    monkeypatch.setattr(cloud_check, "components", lambda _conf: parts)
+    monkeypatch.setattr(cloud_check, "all_findings", checks)
+    args = argparse.Namespace(json=False, time_limit=20)
+    with pytest.raises(error) if error else contextlib.nullcontext():
+        cloud_check.run([], args, lambda _conf: [])
+    assert undone == ["the project"]
