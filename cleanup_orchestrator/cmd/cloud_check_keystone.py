@@ -23,7 +23,6 @@ from cleanup_orchestrator.core.conformance import Finding
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import body, classify
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.store import NotFound
 
 #: The tag and the beginning of the name of the project that is made for the test of the lock.
 TEST_PROJECT = "cleanup-orchestrator-check"
@@ -272,8 +271,13 @@ class _TestProject:
 
     clouds: Clouds
     identity: Adapter
-    deletion_id: str
+    name: str
     id: str = ""
+
+    @property
+    def deletion_id(self) -> str:
+        """What its fence names: an id that no deletion has, and that follows from the name."""
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, self.name))
 
     @property
     def projects(self) -> Projects:
@@ -281,7 +285,7 @@ class _TestProject:
 
     def make(self, domain_id: str) -> None:
         values: dict[str, Any] = {
-            "name": f"{TEST_PROJECT}-{int(time.time())}-{self.deletion_id[:8]}",
+            "name": self.name,
             "domain_id": domain_id,
             "description": "Made by cleanup-orchestrator-status cloud check, which deletes it at its end",
             "tags": [TEST_PROJECT],
@@ -313,7 +317,7 @@ def lock(context: CheckContext) -> Iterator[Finding]:
         return
 
     identity = clouds.identity(clouds.admin_session(_guard))
-    test = _TestProject(clouds, identity, str(uuid.uuid4()))
+    test = _TestProject(clouds, identity, f"{TEST_PROJECT}-{int(time.time())}-{uuid.uuid4().hex[:8]}")
     context.undo.append(test.delete)
     try:
         test.make(domain_id)
@@ -341,34 +345,24 @@ def _guard(_method: str, _url: str) -> None:
 def _left(context: CheckContext, domain_id: str) -> Iterator[Finding]:
     """Delete the projects of checks that were interrupted more than an hour ago.
 
-    Only the orchestrator's user can set a fence. So a project of such a name, whose fence is not that of a deletion, is
-    a check's, and no other is deleted: a manager of the domain can rename a project with a deletion under way.
+    Only the orchestrator's user can set a fence, and the fence of a check follows from the name of its project. A
+    manager of the domain can rename a project with a deletion under way, but no name fits the fence of a deletion.
     """
     clouds = context.parts.clouds
     identity = clouds.identity(clouds.admin_session(_guard))
     for row in _keystone(context).rows("projects", domain_id=domain_id):
-        made, _, part = str(row["name"]).removeprefix(f"{TEST_PROJECT}-").partition("-")
+        made = str(row["name"]).removeprefix(f"{TEST_PROJECT}-").partition("-")[0]
         if TEST_PROJECT not in (row.get("tags") or ()) or not made.isdecimal():
             continue
         fence = str((row.get("options") or {}).get(protocol.FENCE_OPTION) or "")
         text = f"project {row['name']} was left by a check that was interrupted, or is of one under way"
         old = time.time() - int(made) > _OLD and not context.args.no_test_project
-        if old and fence and fence[:8] == part and not _is_deletion(context, fence):
-            _TestProject(clouds, identity, fence, str(row["id"])).delete()
+        test = _TestProject(clouds, identity, str(row["name"]), str(row["id"]))
+        if old and fence == test.deletion_id:
+            test.delete()
             yield ok("lock", f"{text}: deleted", str(row["id"]))
         else:
             yield warning("lock", f"{text}: openstack project delete --async {row['id']}", str(row["id"]))
-
-
-def _is_deletion(context: CheckContext, id_: str) -> bool:
-    """Return whether an id is that of a deletion, or may be: the database does not answer."""
-    try:
-        context.parts.store.get(id_)
-    except NotFound:
-        return False
-    except Exception:
-        return True
-    return True
 
 
 _FENCE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 import types
+import uuid
 
 import pytest
 from keystoneauth1 import exceptions as ka_exceptions
@@ -13,7 +14,6 @@ from cleanup_orchestrator.cmd import cloud_check_keystone as checks
 from cleanup_orchestrator.core.conformance import Verdict
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.store import NotFound
 from tests.unit.cloud.test_bootstrap import URL, Keystone
 
 
@@ -37,10 +37,6 @@ def keystone():
     return made
 
 
-def no_deletion(id_):
-    raise NotFound(f"no deletion {id_}")
-
-
 def no_database(_id):
     raise RuntimeError("the database does not answer")
 
@@ -52,7 +48,6 @@ def context(
     roles=("member",),
     domain="",
     no_test_project=False,
-    deletions=no_deletion,
     **session,
 ):
     clouds = types.SimpleNamespace(
@@ -69,7 +64,7 @@ def context(
         janitor=types.SimpleNamespace(secret=secret, roles=list(roles), domain_id=domain),
     )
     args = argparse.Namespace(no_test_project=no_test_project, api_config_file=[])
-    parts = types.SimpleNamespace(clouds=clouds, conf=conf, store=types.SimpleNamespace(get=deletions))
+    parts = types.SimpleNamespace(clouds=clouds, conf=conf)
     made = types.SimpleNamespace(conf=conf, args=args, undo=[], parts=parts)
     made.projects = lambda: checks.Projects(keystone)
     return made
@@ -281,28 +276,28 @@ def test_a_lock_that_cannot_be_seen_to_hold_is_red(keystone, locked):
 
 
 @pytest.mark.parametrize(
-    ("hours", "tags", "fence", "name", "gone"),
+    ("hours", "tags", "fence", "gone"),
     [
-        (2, True, "abcd1234-0", "abcd1234", True),
-        (0, True, "abcd1234-0", "abcd1234", False),  # a check may be under way
-        (2, False, "abcd1234-0", "abcd1234", False),  # a project that is only named so
-        (2, True, None, "abcd1234", False),  # no fence: any manager of the domain can make such a project
-        (2, True, "ffff0000-0", "abcd1234", False),
-        (2, True, None, "", False),  # the same, with a name that names no fence either
-        (2, True, "abcd1234-0", "", False),
+        (2, True, checks._TestProject.deletion_id.fget, True),
+        (0, True, checks._TestProject.deletion_id.fget, False),  # a check may be under way
+        (2, False, checks._TestProject.deletion_id.fget, False),  # a project that is only named so
+        (2, True, lambda _: None, False),  # no fence: any manager of the domain can make such a project
+        (2, True, lambda test: test.name.rpartition("-")[2], False),
+        (2, True, lambda _: str(uuid.uuid4()), False),  # that of a deletion: the manager has renamed its project
     ],
 )
-def test_only_a_project_that_an_earlier_check_left_is_deleted(keystone, locked, hours, tags, fence, name, gone):
+@pytest.mark.parametrize("end", ["-abcd1234", "-", ""])
+def test_only_a_project_that_an_earlier_check_left_is_deleted(keystone, locked, hours, tags, fence, gone, end):
+    name = f"{checks.TEST_PROJECT}-{int(time.time() - 3600 * hours - 5)}{end}"
     made = {
         "id": "left",
-        "name": f"{checks.TEST_PROJECT}-{int(time.time() - 3600 * hours - 5)}-{name}",
+        "name": name,
         "domain_id": "default",
         "enabled": True,
         "tags": [checks.TEST_PROJECT] if tags else [],
-        "options": {protocol.FENCE_OPTION: fence},
+        "options": {protocol.FENCE_OPTION: fence(checks._TestProject(None, None, name))},
     }
     keystone.tables["projects"]["left"] = made
-    for deletions in (no_database, lambda _id: "a deletion that is under way", no_deletion):
-        checks_ = list(checks._left(context(keystone, deletions=deletions), "default"))
-        assert ("left" not in keystone.tables["projects"]) is (gone and deletions is no_deletion)
-        assert len(checks_) == int(tags)
+    found = list(checks._left(context(keystone), "default"))
+    assert ("left" not in keystone.tables["projects"]) is gone
+    assert len(found) == int(tags)
