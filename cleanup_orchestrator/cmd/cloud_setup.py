@@ -124,12 +124,17 @@ class Admin:
     def needs_quota_role(self) -> bool:
         """Return whether Barbican refuses an admin the quotas of a project.
 
-        :raises ManageError: Barbican does not answer
+        :raises ManageError: Barbican does not answer, or it would not answer this token
         """
         access = self.connection.session.auth.get_access(self.connection.session)
         if not access.service_catalog.get_endpoints(service_type="key-manager", region_name=self.region or None):
             return False
-        response = self.connection.key_manager.get(f"/project-quotas/{access.project_id or 'none'}")
+        if not access.project_id:  # Barbican answers 401
+            raise ManageError(
+                "the token is of no project, and Barbican answers no other one: name a project of the admin in "
+                "clouds.yaml (project_name), and run the command again"
+            )
+        response = self.connection.key_manager.get(f"/project-quotas/{access.project_id}")
         if response.status_code not in (200, 403, 404):
             raise ManageError(
                 f"Barbican answers HTTP {response.status_code} to a question about a quota, so that it is not known "

@@ -42,6 +42,8 @@ OURS = FENCED["keystone_module"]
 #: The rule of Barbican's older releases.
 POLICY = '"project_quotas:get": "role:key-manager:service-admin"\n'
 WORKER, API = cloud_setup.NAMES["worker"], cloud_setup.NAMES["api"]
+#: The options of a login in a project.
+PROJECT = ("project_name", "project_domain_id", "project_domain_name")
 #: Rows of Keystone that other rows leave behind.
 VOLATILE = re.compile(r'INSERT INTO "?(revocation_event|sqlite_sequence)"?')
 
@@ -118,6 +120,9 @@ class Site:
         while not all(map(answers, keystone_processes(self.cloud.site))):
             assert time.monotonic() < deadline
             time.sleep(0.1)
+        # A process loads its policy at the first request that needs it. Until then it refuses other threads' requests.
+        for url in self.cloud.keystone_urls:
+            self.cloud.admin.call("GET", f"{url}/services")
 
     def user_id(self, name: str) -> str:
         (user,) = self.cloud.admin.call("GET", f"/users?name={name}")["users"]
@@ -397,16 +402,63 @@ def unconfigured(made: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "command"),
+    ("line", "text", "command"),
     [
-        ("database", "cleanup-orchestrator-manage db upgrade"),
-        ("broker", "systemctl status rabbitmq-server"),
-        ("worker user", "cloud bootstrap --reset-passwords"),
-        ("api user", "cloud bootstrap --reset-passwords"),
+        ("database", "this release needs", "cleanup-orchestrator-manage db upgrade"),
+        ("broker", "Connection refused", "systemctl status rabbitmq-server"),
+        ("worker user", "its password is another one", "cloud bootstrap --reset-passwords"),
+        ("api user", "its password is another one", "cloud bootstrap --reset-passwords"),
     ],
 )
-def test_each_mistake_in_the_configuration_is_named(unconfigured, line, command):
-    assert command.lower() in unconfigured[line].lower()
+def test_each_mistake_in_the_configuration_is_named(unconfigured, line, text, command):
+    details, _, run = unconfigured[line].lower().partition(". run: ")
+    assert text.lower() in details and command in run
+
+
+@pytest.mark.parametrize(
+    ("login", "text"),
+    [
+        (dict.fromkeys(PROJECT) | {"system_scope": "all"}, "the workers' user needs one"),
+        ({"username": "nobody", "password": "nobody"}, "has the roles member"),
+    ],
+    ids=["of the system", "a member"],
+)
+def test_a_workers_user_that_is_no_admin_of_a_project_is_named(made: Site, login, text):
+    made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))
+    admin = {"username": "admin", "password": made.cloud.site.password}
+    found = made.check(worker=made.changed("worker.conf", "other.conf", "orchestrator", **admin | login))
+    (user,) = made.cloud.admin.call("GET", "/users?name=nobody")["users"]
+    made.cloud.admin.call("DELETE", f"/users/{user['id']}")
+    assert found.code == 2
+    assert text in found.bad()["worker user"] and "cloud bootstrap" in found.bad()["worker user"]
+
+
+def test_who_can_run_bootstrap(made: Site, monkeypatch):
+    """An admin with a token instead of a password, as federated users are; Barbican wants a project in the token."""
+    auth = {"auth_url": made.cloud.auth_url, "username": "admin", "password": made.cloud.site.password}
+    auth |= {"user_domain_id": "default"}
+    made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))
+    made.cloud.admin.call("GET", "/projects?limit=1")
+    project = {"project_name": "service", "project_domain_id": "default"}
+    logins = {
+        "system": {"auth": {**auth, "system_scope": "all"}},
+        "token": {"auth_type": "v3token", "auth": {"auth_url": auth["auth_url"], "token": made.cloud.admin._token}},
+        "member": {"auth": {**auth, **project, "username": "nobody", "password": "nobody"}},
+    }
+    logins["token"]["auth"] |= {"project_name": "admin", "project_domain_id": "default"}
+    clouds = {name: {**login, "region_name": "RegionOne"} for name, login in logins.items()}
+    (made.folder / "clouds.yaml").write_text(json.dumps({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(made.folder / "clouds.yaml"))
+    before = made.dump()
+    said = {name: made.manage("cloud", "bootstrap", "--os-cloud", name, "--public-url", made.url) for name in logins}
+    assert made.dump() == before
+    code, text = said.pop("token")
+    assert code == 0 and "\n0 changes" in text, text
+    for name, way in {"system": "name a project of the admin", "member": "log in as an admin of the cloud"}.items():
+        code, text = said[name]
+        assert code == 1 and way in text and len(text.splitlines()) == 1, text
+    (user,) = made.cloud.admin.call("GET", "/users?name=nobody")["users"]
+    made.cloud.admin.call("DELETE", f"/users/{user['id']}")
 
 
 def test_the_commands_mend_it(made: Site, mistakes, unconfigured):
