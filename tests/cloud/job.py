@@ -23,6 +23,8 @@ sweep_memberships = true
 delete_public_templates = true
 [service_object_store]
 delete_account = true
+[service_orchestration]
+stack_user_domain = heat
 [catalog]
 owns_nothing = {owns_nothing}
 """

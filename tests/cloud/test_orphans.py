@@ -27,8 +27,6 @@ QUICK = """
 min_age = 0
 reread_after = 2
 steps_at_once = 8
-[service_orchestration]
-stack_user_domain = heat
 """
 #: Services that are filled quickly, with shared resources: images, networks, zones.
 SHARED = ("network", "image", "object-store", "key-manager", "dns")
