@@ -86,6 +86,9 @@ KEPT = (
     Kept("nova_api", "aggregate_metadata", "the operator's setting: hosts that are reserved for the project"),
     Kept("nova", "instance_system_metadata", "a counter that Nova writes after a server's delete: archived with it",
          lambda row, project_id: row["key"] == "clean_attempts"),
+    # A row that was created with a server has its key pairs, even if there are none.
+    Kept("nova", "instance_extra", "the flavor, written again by a second delete of a server: archived with it",
+         lambda row, project_id: row["keypairs"] is None),
     Kept("nova", "compute_nodes", "the number of servers of each project on a host: Nova counts again within a minute"),
     Kept("nova", "s3_images", "a number for each image that a server was created from: no call removes it"),
     Kept("placement", "projects", "Placement's record of the project: no call removes it"),

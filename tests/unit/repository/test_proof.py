@@ -139,6 +139,7 @@ def test_a_grant_to_the_project_belongs_to_the_granter_and_a_grant_by_it_is_a_le
         (("octavia", "quotas"), {"project_id": MINE, "in_use_pool": 0, "pool": 5}),
         (("cinder", "messages"), {"expires_at": None}),
         (("nova", "instances"), {"deleted": 0}),
+        (("nova", "instance_extra"), {"deleted": 0, "keypairs": "{}"}),
     ],
 )
 def test_what_is_there_for_good_is_a_leftover(place, row):
