@@ -40,8 +40,8 @@ def verdict(record: Record, release: str, service: str) -> str:
 def version(release: str, service: str) -> str:
     """Return the version of a service in a release."""
     package = {"placement": "openstack-placement", "heat": "openstack-heat"}.get(service, service)
-    lines = releases.requirements(release, launcher.requirements_files(launcher.WHOLE))
-    return next(line.partition(">=")[2].partition(",")[0] for line in lines if line.startswith(f"{package}>="))
+    found = releases.requirement(release, package, launcher.requirements_files(launcher.WHOLE))
+    return found.partition(">=")[2].partition(",")[0]
 
 
 def text(record: Record) -> str:

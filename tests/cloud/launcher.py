@@ -772,7 +772,8 @@ def installed_program(services: Collection[str]) -> str:
 
 def requirements_hash(services: Collection[str] = LIGHT, release: str = releases.NEWEST) -> str:
     """Return a digest of what has to be installed for these services."""
-    wanted = releases.requirements(release, requirements_files(services)), releases.RELEASES[release]
+    made = releases.RELEASES[release]
+    wanted = releases.requirements(release, requirements_files(services)), made.before, made.until
     return hashlib.sha256(f"{wanted}{sys.version}".encode()).hexdigest()
 
 

@@ -28,10 +28,12 @@ _BOUNDS = re.compile(r"(?P<name>[\w-]+)>=(?P<major>\d+)(?:\.(?P<minor>\d+))?[.\d
 class Release:
     """What is installed for one release.
 
-    `back` is the number of releases between this and the newest one. `until` is the day from which on uploads are left
-    out. `before` are packages to install first, whenever they were uploaded. `more` are further bounds.
+    `python` is the oldest Python that the release supports. `back` is the number of releases between this and the
+    newest one. `until` is the day from which on uploads are left out. `before` are packages to install first, whenever
+    they were uploaded. `more` are further bounds.
     """
 
+    python: str
     back: int = 0
     until: str = ""
     before: tuple[str, ...] = ()
@@ -43,15 +45,17 @@ _PKG_RESOURCES = "setuptools<81"
 #: Skipping 2024.2, which operators leave out on their way from one long-lived release to the next.
 RELEASES = {
     # No wheel of PyECLib for these Pythons was older. SQLAlchemy 2 came with the following release.
-    "2024.1": Release(5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2", _PKG_RESOURCES)),
-    "2025.1": Release(3, "2025-04-10", more=(_PKG_RESOURCES,)),
-    "2025.2": Release(2, "2025-10-09", more=(_PKG_RESOURCES,)),
-    "2026.1": Release(1, "2026-04-09"),
-    NEWEST: Release(),
+    "2024.1": Release("3.8", 5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2", _PKG_RESOURCES)),
+    "2025.1": Release("3.9", 3, "2025-04-10", more=(_PKG_RESOURCES,)),
+    "2025.2": Release("3.10", 2, "2025-10-09", more=(_PKG_RESOURCES,)),
+    "2026.1": Release("3.10", 1, "2026-04-09"),
+    NEWEST: Release("3.11"),
 }
 OLDER = tuple(RELEASES)[:-1]
-#: Those that the commits try in turn. 2024.1 is supported with gaps, and is tried in the nightly parts alone.
-IN_TURN = OLDER[1:]
+#: Those that are supported without gaps.
+SUPPORTED = tuple(RELEASES)[1:]
+#: Those that the commits try in turn. 2024.1 is tried in the nightly parts alone.
+IN_TURN = SUPPORTED[:-1]
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,11 @@ def requirements(name: str, files: Sequence[pathlib.Path]) -> list[str]:
     lines = [line.strip() for file in files for line in file.read_text().splitlines()]
     found = [line for line in lines if line and not line.startswith(("#", "-"))]
     return [*(_of_release(line, RELEASES[name].back) for line in found), *RELEASES[name].more]
+
+
+def requirement(name: str, package: str, files: Sequence[pathlib.Path]) -> str:
+    """Return the requirement of one of the packages in these files with the version of a release."""
+    return next(line for line in requirements(name, files) if line.startswith(f"{package}>="))
 
 
 def _of_release(requirement: str, back: int) -> str:

@@ -2,10 +2,9 @@
 
 Each environment is resolved with the packages that the index had a week after the release. The tests of what runs in
 it run in it. For the oldest Python of a release, ``python3.9`` or ``python3.10`` must be in PATH; otherwise the tests
-use this Python. The test that runs says which one in its name.
+use this Python. Each test prints the one that it used.
 """
 
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cloud import launcher, releases
 from tests.functional.test_api import contract
 from tests.functional.test_packaging import run, wheel
 
@@ -33,27 +33,9 @@ WITH_SERVER = (
 CLIFF = "tests/functional/test_osc/test_deletion.py::TestList::test_a_column_that_cannot_be_sorted_loses_no_row"
 
 
-@dataclasses.dataclass(frozen=True)
-class Release:
-    """A release of OpenStack."""
-
-    name: str
-    before: str  #: the date from which on uploads to the index are ignored; empty: none
-    keystone: int
-    python: str  #: the oldest one that it supports
-
-
-RELEASES = (
-    Release("2025.1", "2025-04-09", 27, "3.9"),
-    Release("2025.2", "2025-10-08", 28, "3.10"),
-    Release("2026.1", "2026-04-08", 29, "3.10"),
-    Release("2026.2", "", 30, "3.11"),
-)
-
-
 def oldest(release):
-    """Return the command of the oldest Python of a release that is here."""
-    found = shutil.which(f"python{release.python}")
+    """Return the command of the oldest Python that a release supports, or of this one if it is not here."""
+    found = shutil.which(f"python{releases.RELEASES[release].python}")
     works = found and subprocess.run([found, "-V"], capture_output=True).returncode == 0
     return found if works else sys.executable
 
@@ -63,7 +45,8 @@ class Environment:
 
     def __init__(self, folder, python, release):
         self.folder, self.release = folder, release
-        self.before = [f"--exclude-newer={release.before}"] if release.before else []
+        until = releases.RELEASES[release].until
+        self.until = [f"--exclude-newer={until}"] if until else []
         folder.mkdir(exist_ok=True)
         self.python = folder / "venv" / "bin" / "python"
         run("uv", "venv", "--quiet", "--python", python, folder / "venv", cwd=folder)
@@ -73,7 +56,7 @@ class Environment:
         return run("uv", "pip", command, "--python", self.python, *rest, cwd=self.folder)
 
     def install(self, *requirements):
-        self.pip("install", "--quiet", *self.before, *requirements)
+        self.pip("install", "--quiet", *self.until, *requirements)
 
     def packages(self):
         return {each["name"]: each["version"] for each in json.loads(self.pip("list", "--format", "json"))}
@@ -86,7 +69,7 @@ class Environment:
         print(run(self.python, "-B", "-m", "pytest", *options, *arguments, cwd=ROOT, **environment)[-300:])
 
 
-@pytest.fixture(params=RELEASES, ids=lambda each: each.name)
+@pytest.fixture(params=releases.SUPPORTED)
 def environment(request, tmp_path):
     return Environment(tmp_path / "environment", oldest(request.param), request.param)
 
@@ -101,12 +84,12 @@ def added(environment, wheel, extra, *hosts):
     environment.pip("check")
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     python = run(environment.python, "-V", cwd=environment.folder).strip()
-    print(f"{environment.release.name} {hosts} [{extra}] {python}: {len(before)} packages, {len(changed)} more")
+    print(f"{environment.release} {hosts} [{extra}] {python}: {len(before)} packages, {len(changed)} more")
     return changed
 
 
 def test_keystone_gets_the_wheel_alone(environment, wheel):
-    host = f"keystone=={environment.release.keystone}.*"
+    host = releases.requirement(environment.release, "keystone", launcher.requirements_files(("keystone",)))
     assert added(environment, wheel, "", host) == {"cleanup-orchestrator"}
     environment.install(*PYTEST)
     environment.test("tests/unit/keystone")
