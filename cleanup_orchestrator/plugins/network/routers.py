@@ -94,7 +94,8 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
     for port in interfaces:
         if owner_of(port) == project.id:
             try:
-                connection.network.remove_interface_from_router(resource.id, port=port["id"])
+                # By position: openstacksdk before 4.14 has other names for the parameters.
+                connection.network.remove_interface_from_router(resource.id, None, port["id"])
             except exceptions.NotFoundException:
                 continue
             except exceptions.ConflictException as error:
