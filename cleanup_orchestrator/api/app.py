@@ -108,7 +108,7 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
     versioned = microversions.Versioned(limited, root.is_public)
     shaped = errors.Shaper(versioned, lambda: conf.oslo_middleware.max_request_body_size)
-    conf.register_opts(cors.OPTS, "cors")
+    conf.register_opts(cors.CORS_OPTS, "cors")  # its name in every oslo.middleware
     conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
     known = [microversions.HEADER, "X-OpenStack-Request-Id"]
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", *known], group="cors")
