@@ -1,6 +1,7 @@
 """``openstack project deletion …``: the requests, and the output in every format."""
 
 import csv
+import importlib.metadata
 import io
 import subprocess
 
@@ -10,6 +11,7 @@ import yaml
 from tests.functional.test_api import contract
 from tests.functional.test_osc import stub
 
+CLIFF = tuple(int(part) for part in importlib.metadata.version("cliff").split(".")[:2])
 LEFT = [
     {
         "region": "RegionOne",
@@ -73,6 +75,9 @@ class TestList:
     def test_a_column_that_cannot_be_sorted_loses_no_row(self, openstack, stub_cloud, demo, format_):
         ids = [stub_cloud.add_deletion(demo, "purged", selection={"tags": [f"t{n}"]}) for n in range(3)]
         result = openstack("project", "deletion", "list", "--long", "--sort-column", "Selection", "-f", format_)
+        if CLIFF < (4, 10):  # it takes the number of the column for that of the option, and ends with an error
+            assert result.code == 1 and result.err == "list index out of range\n"
+            return
         assert result.code == 0 and "Could not sort on field 'Selection'" in result.err
         assert all(id_ in result.out for id_ in ids)
 

@@ -43,6 +43,7 @@ def test_a_connection_is_configured_as_without_them(clouds):
         "get_region_name", "get_interface", "get_api_version", "get_service_type", "get_service_name",
         "get_default_microversion", "get_connect_retries", "get_status_code_retries", "get_retriable_status_codes",
     )  # fmt: skip
+    asked = [each for each in asked if hasattr(cloud_region.CloudRegion, each)]  # the last: since openstacksdk 4.22
     for name in (*every_name(), "baremetal"):
         assert [getattr(kept, each)(name) for each in asked] == [getattr(plain, each)(name) for each in asked]
 
