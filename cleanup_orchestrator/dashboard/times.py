@@ -41,7 +41,9 @@ class TimeField(forms.Field):
             moment = None
         if moment is None:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
-        moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.timezone.utc)
+        moment = moment.astimezone(datetime.timezone.utc)
         return str(self.checked(moment).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     def checked(self, moment: datetime.datetime) -> datetime.datetime:
@@ -61,6 +63,6 @@ class FutureTimeField(TimeField):
 
     def checked(self, moment: datetime.datetime) -> datetime.datetime:
         """Refuse a time that has passed."""
-        if moment <= datetime.datetime.now(datetime.UTC):
+        if moment <= datetime.datetime.now(datetime.timezone.utc):
             raise forms.ValidationError(self.error_messages["past"], code="past")
         return moment

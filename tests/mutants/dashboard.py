@@ -268,8 +268,8 @@ MUTATIONS = (
     Mutation(
         "A time of a form loses its time zone",
         f"{PANELS}times.py",
-        "moment = moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)",
-        "moment = moment.replace(tzinfo=datetime.UTC)",
+        "moment = moment.astimezone(datetime.timezone.utc)",
+        "moment = moment.replace(tzinfo=datetime.timezone.utc)",
         PAGES,
     ),
     Mutation(
@@ -352,7 +352,7 @@ MUTATIONS = (
     Mutation(
         "A lien or a waiver can end in the past",
         f"{PANELS}times.py",
-        "if moment <= datetime.datetime.now(datetime.UTC):",
+        "if moment <= datetime.datetime.now(datetime.timezone.utc):",
         "if False:",
         tests("dashboard/times"),
     ),

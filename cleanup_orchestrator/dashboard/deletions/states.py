@@ -80,7 +80,7 @@ def steps(deletion: sdk.Deletion) -> list[Step]:
         before = _reached(deletion)
         usual, here = (*before, status), len(before)
     places = ["passed"] * here + ["now"] + ["ahead"] * (len(usual) - here - 1)
-    return [Step(*each) for each in zip(usual, places, strict=True)]
+    return [Step(*each) for each in zip(usual, places)]
 
 
 def condition(deletion: sdk.Deletion, type_: str) -> sdk.Condition | None:

@@ -93,7 +93,7 @@ def _overview(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) ->
     conditions = [each for each in deletion.conditions or () if not (blocked and each.type == "blocked")]
     return {
         "steps": states.steps(deletion),
-        "counts": list(zip(notable, said, strict=True)),
+        "counts": list(zip(notable, said)),
         "shown_conditions": conditions,
         "nothing": [each for each in others if each.outcome],
         "not_listed": [each for each in others if not each.outcome],

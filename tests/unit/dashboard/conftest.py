@@ -3,4 +3,4 @@
 from django.conf import settings
 
 if not settings.configured:
-    settings.configure(USE_I18N=False)
+    settings.configure(USE_I18N=False, USE_TZ=True)  # Horizon sets USE_TZ; before Django 5 it is off by default

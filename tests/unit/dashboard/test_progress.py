@@ -8,7 +8,7 @@ from tests.unit.dashboard import stand_in
 with stand_in.horizon():
     from cleanup_orchestrator.dashboard.deletions import progress
 
-NOW = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.timezone.utc)
 LATER, EARLIER = "2026-11-01T12:05:00Z", "2026-11-01T11:55:00Z"
 
 

@@ -18,7 +18,7 @@ def test_what_is_no_time_is_refused(typed):
 
 
 def test_an_end_is_later_than_now():
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     for minutes, allowed in ((-1, False), (1, True)):
         typed = (now + datetime.timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S")
         if allowed:

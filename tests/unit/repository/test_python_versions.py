@@ -23,11 +23,11 @@ OLDEST = "3.9"
 
 
 def client_side():
-    """Return the modules that run in Keystone, in a service that speaks the protocol, and with the clients.
+    """Return the modules that run in Keystone, in Horizon, in a service that speaks the protocol, and with the clients.
 
     The wheel has the commands of the server there, too: they say which Python they need.
     """
-    rooms = [*inside("keystone", "osc", "sdk"), *SERVICE_SIDE, f"{PACKAGE}.cmd"]
+    rooms = [*inside("dashboard", "keystone", "osc", "sdk"), *SERVICE_SIDE, f"{PACKAGE}.cmd"]
     return sorted({*rooms, *(name for module in rooms for name in reach(module) if name in SOURCES)})
 
 

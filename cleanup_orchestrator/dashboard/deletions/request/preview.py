@@ -116,7 +116,7 @@ class Found:
     def expired(self) -> bool:
         """Whether the plan is too old for a request."""
         until = parse_datetime(self.plan.expires_at) if self.plan and self.plan.expires_at else None
-        return until is not None and until <= timezone.now().astimezone(datetime.UTC)
+        return until is not None and until <= timezone.now().astimezone(datetime.timezone.utc)
 
     @property
     def bound(self) -> bool:
