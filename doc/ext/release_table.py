@@ -18,7 +18,7 @@ from generated import write_changed
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
-from tests.cloud import launcher, releases  # noqa: E402
+from tests.cloud import horizon, launcher, releases  # noqa: E402
 
 RECORD = ROOT / "tests" / "nightly.json"
 Record = Mapping[str, Mapping[str, str | int]]
@@ -40,7 +40,8 @@ def verdict(record: Record, release: str, service: str) -> str:
 def version(release: str, service: str) -> str:
     """Return the version of a service in a release."""
     package = {"placement": "openstack-placement", "heat": "openstack-heat"}.get(service, service)
-    found = releases.requirement(release, package, launcher.requirements_files(launcher.WHOLE))
+    files = (*launcher.requirements_files(launcher.WHOLE), horizon.REQUIREMENTS)
+    found = releases.requirement(release, package, files)
     return found.partition(">=")[2].partition(",")[0]
 
 

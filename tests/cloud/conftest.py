@@ -58,10 +58,8 @@ def installed(variable: str, default: str, command: str, **options: Any) -> path
 
     An older release (`releases.VARIABLE`) has a venv beside that of the newest one, named after the release.
     """
-    wanted, release = os.environ.get(variable), releases.wanted()
-    venv = pathlib.Path(wanted or ROOT / ".tox" / default)
-    if release != releases.NEWEST:
-        venv = venv.with_name(f"{venv.name}-{release}")
+    wanted = os.environ.get(variable)
+    venv = releases.venv(releases.wanted(), pathlib.Path(wanted or ROOT / ".tox" / default))
     if not wanted and not (venv / "bin" / command).exists():
         pytest.skip(f"no cloud: set {variable}, or run tox")
     with tempfile.TemporaryDirectory() as folder:

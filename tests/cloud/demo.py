@@ -409,7 +409,7 @@ def play(demo: Demo) -> None:
 def show_dashboard(demo: Demo, port: int) -> None:
     """Fill the project again, and start a Horizon with the panels."""
     from tests.cloud import filler
-    from tests.cloud.horizon import Horizon, make_horizon_venv
+    from tests.cloud.horizon import Horizon, horizon_venv
 
     cloud = demo.cloud
     headline("Horizon, with a filled project to click through")
@@ -418,9 +418,8 @@ def show_dashboard(demo: Demo, port: int) -> None:
     (neighbour,) = admin.identity.projects(name=NEIGHBOUR)
     filler.fill(admin, PROJECT, partner=neighbour.id)
     cloud.admin.ensure_inherited_role(USER, "admin")
-    venv = pathlib.Path(os.environ.get("CLEANUP_HORIZON_VENV") or WORK / "horizon")
     say("installing Horizon: some seconds with uv, a minute with pip")
-    make_horizon_venv(cloud.children, venv, cloud.log("horizon-venv"))
+    venv = horizon_venv(cloud, WORK / "horizon")
     say("starting Horizon: it compiles its pages first")
     horizon = Horizon(cloud.directory / "horizon", venv, cloud.auth_url, port, cloud.children)
     horizon.start()

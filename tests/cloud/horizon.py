@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pathlib
 import secrets
 import shutil
-import sys
 import time
 import urllib.error
 import urllib.request
+from typing import TYPE_CHECKING
 
+from tests.cloud import releases
 from tests.cloud.errors import CloudError
 from tests.cloud.installing import install, make_venv
 from tests.cloud.processes import HOST, Children, last_line
+
+if TYPE_CHECKING:
+    from tests.cloud.launcher import Cloud
 
 ROOT = pathlib.Path(__file__).parents[2]
 REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-horizon.txt")
@@ -60,16 +63,22 @@ LOGGING = {{"version": 1, "disable_existing_loggers": False,
 """
 
 
-def make_horizon_venv(children: Children, venv: pathlib.Path, log: pathlib.Path, progress: object = None) -> None:
-    """Install Horizon into a venv, unless that has been done."""
-    stamp = venv / "horizon.stamp"
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    make_venv(children, venv, log)
-    install(children, str(venv / "bin" / "python"), ["-r", str(REQUIREMENTS)], log, lambda text: None)
-    stamp.write_text(wanted)
+def horizon_venv(cloud: Cloud, default: pathlib.Path) -> pathlib.Path:
+    """Return the venv with the Horizon of the cloud's release; install it, unless that has been done.
+
+    :param default: the venv of the newest release, unless ``CLEANUP_HORIZON_VENV`` names it
+    """
+    venv = releases.venv(cloud.release, pathlib.Path(os.environ.get("CLEANUP_HORIZON_VENV") or default))
+    stamp, wanted = venv / "horizon.stamp", releases.digest(cloud.release, [REQUIREMENTS])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        log = cloud.log("horizon-venv")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        make_venv(cloud.children, venv, log)
+        requirements = releases.requirements(cloud.release, [REQUIREMENTS])
+        until = releases.RELEASES[cloud.release].until
+        install(cloud.children, str(venv / "bin" / "python"), requirements, log, lambda text: None, until)
+        stamp.write_text(wanted)
+    return venv
 
 
 class Horizon:

@@ -772,9 +772,7 @@ def installed_program(services: Collection[str]) -> str:
 
 def requirements_hash(services: Collection[str] = LIGHT, release: str = releases.NEWEST) -> str:
     """Return a digest of what has to be installed for these services."""
-    made = releases.RELEASES[release]
-    wanted = releases.requirements(release, requirements_files(services)), made.before, made.until
-    return hashlib.sha256(f"{wanted}{sys.version}".encode()).hexdigest()
+    return releases.digest(release, requirements_files(services))
 
 
 def what_each_does(doing: Mapping[str, str]) -> str:

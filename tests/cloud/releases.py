@@ -8,9 +8,11 @@ out, because it was not tested with it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +32,8 @@ class Release:
 
     `python` is the oldest Python that the release supports. `back` is the number of releases between this and the
     newest one. `until` is the day from which on uploads are left out. `before` are packages to install first, whenever
-    they were uploaded. `more` are further bounds.
+    they were uploaded. `more` are further bounds. `horizon` are the requirements of Horizon, whose major version
+    does not follow the releases.
     """
 
     python: str
@@ -38,17 +41,26 @@ class Release:
     until: str = ""
     before: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
+    horizon: tuple[str, ...] = ()
 
 
 #: Pecan imports `pkg_resources`, but the setuptools in a new venv has no such module.
 _PKG_RESOURCES = "setuptools<81"
+#: The style sheets of Horizon before 25.6 need it. Horizon does not say so.
+_FONT_AWESOME = "XStatic-Font-Awesome<5"
 #: Skipping 2024.2, which operators leave out on their way from one long-lived release to the next.
 RELEASES = {
-    # No wheel of PyECLib for these Pythons was older. SQLAlchemy 2 came with the following release.
-    "2024.1": Release("3.8", 5, "2024-04-11", ("PyECLib==1.6.4",), ("sqlalchemy<2", _PKG_RESOURCES)),
-    "2025.1": Release("3.9", 3, "2025-04-10", more=(_PKG_RESOURCES,)),
-    "2025.2": Release("3.10", 2, "2025-10-09", more=(_PKG_RESOURCES,)),
-    "2026.1": Release("3.10", 1, "2026-04-09"),
+    "2024.1": Release(
+        "3.8",
+        5,
+        "2024-04-11",
+        before=("PyECLib==1.6.4",),  # no wheel for these Pythons was older
+        more=("sqlalchemy<2", _PKG_RESOURCES),  # SQLAlchemy 2 came with the following release
+        horizon=("horizon>=24,<24.1", _FONT_AWESOME),
+    ),
+    "2025.1": Release("3.9", 3, "2025-04-10", more=(_PKG_RESOURCES,), horizon=("horizon>=25.3,<25.4", _FONT_AWESOME)),
+    "2025.2": Release("3.10", 2, "2025-10-09", more=(_PKG_RESOURCES,), horizon=("horizon>=25.5,<25.6", _FONT_AWESOME)),
+    "2026.1": Release("3.10", 1, "2026-04-09", horizon=("horizon>=25.7,<25.8",)),
     NEWEST: Release("3.11"),
 }
 OLDER = tuple(RELEASES)[:-1]
@@ -73,6 +85,7 @@ RUNS = {
     "job": Run("test_main_job.py", _LIGHT, "report, dry run, cascade and cancel in the light cloud"),
     "fence": Run("test_fence.py", ("keystone",), "the token fence in Keystone"),
     "hook": Run("test_pipeline.py", ("keystone",), "the hook in Keystone's pipeline, and the filter before it"),
+    "panels": Run("test_dashboard.py", ("horizon",), "the panels in Horizon, with a browser"),
     "whole": Run("test_everything.py", (*_LIGHT, *_MORE), "everything that a project can own, in the whole cloud"),
 }
 #: The runs of which a commit does one, each with a few of its tests. The whole cloud is for the nightly parts.
@@ -112,7 +125,7 @@ def requirements(name: str, files: Sequence[pathlib.Path]) -> list[str]:
     """Return the requirements in these files with the versions of a release."""
     lines = [line.strip() for file in files for line in file.read_text().splitlines()]
     found = [line for line in lines if line and not line.startswith(("#", "-"))]
-    return [*(_of_release(line, RELEASES[name].back) for line in found), *RELEASES[name].more]
+    return [*(each for line in found for each in _of_release(line, RELEASES[name])), *RELEASES[name].more]
 
 
 def requirement(name: str, package: str, files: Sequence[pathlib.Path]) -> str:
@@ -120,15 +133,28 @@ def requirement(name: str, package: str, files: Sequence[pathlib.Path]) -> str:
     return next(line for line in requirements(name, files) if line.startswith(f"{package}>="))
 
 
-def _of_release(requirement: str, back: int) -> str:
-    """Return a requirement of the newest release for the release that is so many releases older."""
+def digest(name: str, files: Sequence[pathlib.Path]) -> str:
+    """Return a digest of what an installation of the requirements in these files has with a release."""
+    wanted = requirements(name, files), RELEASES[name].before, RELEASES[name].until
+    return hashlib.sha256(f"{wanted}{sys.version}".encode()).hexdigest()
+
+
+def venv(name: str, newest: pathlib.Path) -> pathlib.Path:
+    """Return the venv of a release: that of an older release is beside that of the newest one."""
+    return newest if name == NEWEST else newest.with_name(f"{newest.name}-{name}")
+
+
+def _of_release(requirement: str, release: Release) -> tuple[str, ...]:
+    """Return what a requirement of the newest release is in another release."""
     bounds = _BOUNDS.fullmatch(requirement)
     if bounds is None:
         raise ValueError(f"a requirement has to have the form name>=N,<M: {requirement}")
-    if not back or bounds["name"] in _UNRELATED:
-        return requirement
+    if not release.back or bounds["name"] in _UNRELATED:
+        return (requirement,)
+    if bounds["name"] == "horizon":
+        return release.horizon
     if bounds["name"] == "swift":
-        minor = int(bounds["minor"]) - back
-        return f"swift>={bounds['major']}.{minor},<{bounds['major']}.{minor + 1}"
-    major = int(bounds["major"]) - back
-    return f"{bounds['name']}>={major},<{major + 1}"
+        minor = int(bounds["minor"]) - release.back
+        return (f"swift>={bounds['major']}.{minor},<{bounds['major']}.{minor + 1}",)
+    major = int(bounds["major"]) - release.back
+    return (f"{bounds['name']}>={major},<{major + 1}",)

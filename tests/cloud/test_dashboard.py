@@ -19,7 +19,7 @@ from tests.cloud.browser import Browser
 from tests.cloud.conftest import free_port_base
 from tests.cloud.fillings.base import Rest
 from tests.cloud.forcing import FORCE, PATIENCE, Forcing
-from tests.cloud.horizon import Horizon, make_horizon_venv
+from tests.cloud.horizon import Horizon, horizon_venv
 from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.proof import left
 from tests.support.timing import wait
@@ -93,8 +93,7 @@ def site(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> 
         orchestrator = Forcing(cloud, demo.CONFIGURATION + FORCE.format(PATIENCE) + ORPHANS)
         orchestrator.start_orchestrator()
         cloud.admin.ensure_inherited_role(demo.USER, "admin")
-        venv = pathlib.Path(os.environ.get("CLEANUP_HORIZON_VENV") or ROOT / ".tox" / "horizon")
-        make_horizon_venv(cloud.children, venv, cloud.log("horizon-venv"))
+        venv = horizon_venv(cloud, ROOT / ".tox" / "horizon")
         horizon = Horizon(directory / "horizon", venv, cloud.auth_url, free_port_base(), cloud.children)
         horizon.start()
         made = Site(cloud, orchestrator, horizon)
