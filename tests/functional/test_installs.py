@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cloud import launcher, releases
+from tests.cloud import horizon, launcher, releases
 from tests.functional.test_api import contract
 from tests.functional.test_packaging import run, wheel
 
@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[2]
 PYTEST = ("pytest", "hypothesis", "jsonschema")
 #: Tests that compare the client side with the server.
 WITH_SERVER = (
+    "tests/unit/dashboard/test_errors.py",
+    "tests/unit/dashboard/test_policy.py",
+    "tests/unit/dashboard/test_words.py",
     "tests/unit/keystone/test_fence.py",
     "tests/unit/keystone/test_http_limits.py",
     "tests/unit/osc/test_words.py",
@@ -91,6 +94,13 @@ def test_keystone_gets_the_wheel_alone(environment, wheel):
     assert added(environment, wheel, "", host) == {"cleanup-orchestrator"}
     environment.install(*PYTEST)
     environment.test("tests/unit/keystone")
+
+
+def test_horizon_gets_the_wheel_alone(environment, wheel):
+    hosts = releases.requirements(environment.release, [horizon.REQUIREMENTS])
+    assert added(environment, wheel, "horizon", *hosts) == {"cleanup-orchestrator"}
+    environment.install(*PYTEST)
+    environment.test("tests/unit/dashboard")
 
 
 def test_the_client_gets_the_wheel_alone(environment, wheel, tmp_path):
