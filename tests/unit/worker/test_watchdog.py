@@ -494,8 +494,13 @@ def test_a_process_in_which_a_thread_hangs_ends_all_the_same(site):
 
 
 # ---------------------------------------------------------------------------------------------------- it raises
+def deeper(number):
+    return deeper(number + 1)
+
+
 def recursing(*_):
-    return recursing()
+    """Not by calling itself: Python 3.13.0 ends no endless recursion of a function with ``*``."""
+    return deeper(0)
 
 
 class Odd(BaseException):
