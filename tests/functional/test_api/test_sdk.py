@@ -5,6 +5,7 @@ import wsgiref.simple_server
 
 import openstack
 import pytest
+from keystoneauth1.token_endpoint import Token
 from openstack import exceptions
 
 from cleanup_orchestrator import sdk
@@ -27,6 +28,8 @@ def cleanup(site):
         login = {"auth_type": "admin_token", "auth": {"endpoint": endpoint, "token": ks.ADMIN}}
         nothing_else = {"load_yaml_config": False, "load_envvars": False}
         with openstack.connect(**login, **nothing_else, project_cleanup_endpoint_override=endpoint) as connection:
+            # openstacksdk 4.0 reads the token of its configuration as "None".
+            connection.session.auth = Token(endpoint, ks.ADMIN)
             connection.add_service(sdk.DESCRIPTION)
             yield connection.project_cleanup
         server.shutdown()

@@ -92,7 +92,7 @@ def test_interfaces_of_the_project_are_removed_from_a_router_and_others_are_name
     rows = [port("mine", OURS, **owner), port("theirs", THEIRS, **owner), port("x", OURS, device_id="2")]
     cloud = neutron(ports=rows)
     verdict = refusal(network.routers.remove_interfaces, cloud, PROJECT, resource())
-    assert cloud.network.did == [("remove_interface_from_router", "1", "mine")]
+    assert cloud.network.did == [("remove_interface_from_router", "1", None, "mine")]
     assert [b["id"] for b in verdict.blocked_by] == ["theirs"]
     assert refusal(network.routers.remove_interfaces, neutron(ports=rows[:1]), PROJECT, resource()) is None
 
