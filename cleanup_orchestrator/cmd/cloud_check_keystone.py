@@ -60,7 +60,7 @@ def worker_user(context: CheckContext) -> Iterator[Finding]:
         return
     try:
         session = clouds.admin_session()
-        own, access = clouds.project_id(), session.auth.get_access(session)
+        access = session.auth.get_access(session)
     except Exception as error:
         yield _no_login(rule, f"[{GROUP}] in the workers' files", error, clouds)
         return
@@ -73,7 +73,7 @@ def worker_user(context: CheckContext) -> Iterator[Finding]:
         command = f"{BOOTSTRAP}, and write the configuration that it prints"
         yield failed(rule, f"the token of {access.username} has no project: the workers' user needs one", command)
         return
-    yield ok(rule, f"{access.username} has the role {role} on its project {own}")
+    yield ok(rule, f"{access.username} has the role {role} on its project {access.project_id}")
 
 
 def inherited_roles(context: CheckContext) -> Iterator[Finding]:

@@ -213,7 +213,7 @@ def cache_times(paths: Iterable[str], unread: list[str]) -> Iterator[tuple[str, 
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 parser.read_file(file)
-        except configparser.Error:
+        except (configparser.Error, FileNotFoundError, IsADirectoryError):  # a link to nothing
             continue
         except OSError:
             unread.append(path)

@@ -43,7 +43,7 @@ OURS = FENCED["keystone_module"]
 POLICY = '"project_quotas:get": "role:key-manager:service-admin"\n'
 WORKER, API = cloud_setup.NAMES["worker"], cloud_setup.NAMES["api"]
 #: The options of a login in a project.
-PROJECT = ("project_name", "project_domain_id", "project_domain_name")
+PROJECT = ("project_id", "project_name", "project_domain_id", "project_domain_name")
 #: Rows of Keystone that other rows leave behind.
 VOLATILE = re.compile(r'INSERT INTO "?(revocation_event|sqlite_sequence)"?')
 
@@ -294,6 +294,38 @@ def test_a_second_run_changes_nothing(made: Site):
     assert made.dump() == before
 
 
+@pytest.fixture
+def member(made: Site) -> Iterator[None]:
+    """A user ``nobody``, who is a member of the project of the services."""
+    user_id = made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))["id"]
+    yield
+    made.cloud.admin.call("DELETE", f"/users/{user_id}")
+
+
+def test_who_can_run_bootstrap(made: Site, member, monkeypatch):
+    """An admin with a token instead of a password, as federated users are; Barbican wants a project in the token."""
+    auth = {"auth_url": made.cloud.auth_url, "username": "admin", "password": made.cloud.site.password}
+    auth |= {"user_domain_id": "default"}
+    project = {"project_name": "service", "project_domain_id": "default"}
+    logins = {
+        "system": {"auth": {**auth, "system_scope": "all"}},
+        "token": {"auth_type": "v3token", "auth": {"auth_url": auth["auth_url"], "token": made.cloud.admin._token}},
+        "member": {"auth": {**auth, **project, "username": "nobody", "password": "nobody"}},
+    }
+    logins["token"]["auth"] |= {"project_name": "admin", "project_domain_id": "default"}
+    clouds = {name: {**login, "region_name": "RegionOne"} for name, login in logins.items()}
+    (made.folder / "clouds.yaml").write_text(json.dumps({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(made.folder / "clouds.yaml"))
+    before = made.dump()
+    said = {name: made.manage("cloud", "bootstrap", "--os-cloud", name, "--public-url", made.url) for name in logins}
+    assert made.dump() == before
+    code, text = said.pop("token")
+    assert code == 0 and "\n0 changes" in text, text
+    for name, way in {"system": "name a project of the admin", "member": "log in as an admin of the cloud"}.items():
+        code, text = said[name]
+        assert code == 1 and way in text and len(text.splitlines()) == 1, text
+
+
 def test_the_check_of_what_bootstrap_made_is_green(made: Site):
     found = made.check()
     assert (found.code, found.bad()) == (0, {})
@@ -423,42 +455,11 @@ def test_each_mistake_in_the_configuration_is_named(unconfigured, line, text, co
     ],
     ids=["of the system", "a member"],
 )
-def test_a_workers_user_that_is_no_admin_of_a_project_is_named(made: Site, login, text):
-    made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))
+def test_a_workers_user_that_is_no_admin_of_a_project_is_named(made: Site, member, login, text):
     admin = {"username": "admin", "password": made.cloud.site.password}
     found = made.check(worker=made.changed("worker.conf", "other.conf", "orchestrator", **admin | login))
-    (user,) = made.cloud.admin.call("GET", "/users?name=nobody")["users"]
-    made.cloud.admin.call("DELETE", f"/users/{user['id']}")
     assert found.code == 2
     assert text in found.bad()["worker user"] and "cloud bootstrap" in found.bad()["worker user"]
-
-
-def test_who_can_run_bootstrap(made: Site, monkeypatch):
-    """An admin with a token instead of a password, as federated users are; Barbican wants a project in the token."""
-    auth = {"auth_url": made.cloud.auth_url, "username": "admin", "password": made.cloud.site.password}
-    auth |= {"user_domain_id": "default"}
-    made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))
-    made.cloud.admin.call("GET", "/projects?limit=1")
-    project = {"project_name": "service", "project_domain_id": "default"}
-    logins = {
-        "system": {"auth": {**auth, "system_scope": "all"}},
-        "token": {"auth_type": "v3token", "auth": {"auth_url": auth["auth_url"], "token": made.cloud.admin._token}},
-        "member": {"auth": {**auth, **project, "username": "nobody", "password": "nobody"}},
-    }
-    logins["token"]["auth"] |= {"project_name": "admin", "project_domain_id": "default"}
-    clouds = {name: {**login, "region_name": "RegionOne"} for name, login in logins.items()}
-    (made.folder / "clouds.yaml").write_text(json.dumps({"clouds": clouds}))
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(made.folder / "clouds.yaml"))
-    before = made.dump()
-    said = {name: made.manage("cloud", "bootstrap", "--os-cloud", name, "--public-url", made.url) for name in logins}
-    assert made.dump() == before
-    code, text = said.pop("token")
-    assert code == 0 and "\n0 changes" in text, text
-    for name, way in {"system": "name a project of the admin", "member": "log in as an admin of the cloud"}.items():
-        code, text = said[name]
-        assert code == 1 and way in text and len(text.splitlines()) == 1, text
-    (user,) = made.cloud.admin.call("GET", "/users?name=nobody")["users"]
-    made.cloud.admin.call("DELETE", f"/users/{user['id']}")
 
 
 def test_the_commands_mend_it(made: Site, mistakes, unconfigured):

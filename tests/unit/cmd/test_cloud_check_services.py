@@ -50,8 +50,11 @@ def test_the_proxy_of_swift_has_its_options_in_a_filter(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path):
-    """Its cache may be the longest one. Root reads each file, so that this is a folder."""
+    """Its cache may be the longest one. Root reads each file, so that this is a link to itself."""
     (tmp_path / "cinder.conf").mkdir()
+    (tmp_path / "glance.conf").symlink_to(tmp_path / "nothing")
+    assert verdicts(tmp_path, 300, nova=AUTH) == [Verdict.OK]
+    (tmp_path / "heat.conf").symlink_to(tmp_path / "heat.conf")
     assert verdicts(tmp_path, 300, nova=AUTH) == [Verdict.WARNING, Verdict.OK]
 
 
