@@ -14,6 +14,20 @@ ENDPOINTS = "cleanup_orchestrator/cloud/endpoints.py"
 DELEGATIONS = "cleanup_orchestrator/keystone/delegations.py"
 
 MUTATIONS = (
+    Mutation(
+        "A login with a token waits for itself",
+        SESSION,
+        "        if place is not None and place == own:\n",
+        "        if False:\n",
+        tests("cloud/where_tokens_go"),
+    ),
+    Mutation(
+        "A command with a configuration of its own cannot reach the broker",
+        "cleanup_orchestrator/messaging/rpc.py",
+        "    compat.register_global_options(conf)\n",
+        "",
+        tests("messaging/rpc"),
+    ),
     # --------------------------------------------------------------------------------------- the guarded session
     Mutation(
         "An id that a service made up addresses a resource of another service of its host",

@@ -179,6 +179,20 @@ MUTATIONS = (
         SERVICES,
     ),
     Mutation(
+        "The check of the cloud judges the token cache of the orchestrator's own API",
+        f"{CMD}cloud_check_services.py",
+        "if os.path.realpath(path) not in own",
+        "if path",
+        SERVICES,
+    ),
+    Mutation(
+        "The check of the cloud leaves out a file that cannot be read",
+        f"{CMD}cloud_check_services.py",
+        "            unread.append(path)\n",
+        "            pass\n",
+        SERVICES,
+    ),
+    Mutation(
         "The check of the cloud accepts a token cache that lasts longer",
         f"{CMD}cloud_check_services.py",
         "        elif seconds > ours:\n",

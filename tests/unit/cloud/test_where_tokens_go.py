@@ -114,7 +114,7 @@ def test_a_login_with_a_token_ends(cloud):
     made = GuardedSession(read_only, auth=LoginToken(f"{cloud.url}/v3", "of a browser"))
     login = threading.Thread(target=made.get_token, daemon=True)
     login.start()
-    login.join(30)
+    login.join(20)
     assert not login.is_alive()
     assert cloud.seen == [("POST", "/v3/auth/tokens", "of a browser")]
     assert made.get(f"{cloud.url}/network/v2.0/networks").status_code == 200
