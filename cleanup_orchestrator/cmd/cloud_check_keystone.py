@@ -239,29 +239,26 @@ def api_endpoints(context: CheckContext) -> Iterator[Finding]:
             )
             command = f"openstack endpoint set --region {min(of_keystone, default='REGION')} {row['id']}"
             yield failed(rule, text, command, subject)
-        elif why := _not_the_api(session, str(row["url"])):
-            command = f"openstack endpoint set --url URL {row['id']}, or systemctl start cleanup-orchestrator-api"
-            if isinstance(why, ka_exceptions.SSLError):
-                command = f"openssl s_client -connect HOST:PORT, and name the CA of its certificate in [{GROUP}] cafile"
-            yield failed(rule, f"{row['url']} {_said(why)}", command, subject)
+        elif found := _not_the_api(session, row):
+            text, command = found
+            yield failed(rule, f"{row['url']} {text}", command, subject)
         else:
             yield ok(rule, f"the API answers at {row['url']}", subject)
 
 
-def _said(why: str | Exception) -> str:
-    return why if isinstance(why, str) else f"does not answer: {classify(why).message}"
-
-
-def _not_the_api(session: GuardedSession, url: str) -> str | Exception:
-    """Return why no API of the orchestrator answers at a URL; empty: it does."""
+def _not_the_api(session: GuardedSession, row: Row) -> tuple[str, str] | None:
+    """Return why no API of the orchestrator answers at an endpoint, and what mends it; ``None``: it answers."""
+    command = f"openstack endpoint set --url URL {row['id']}, or systemctl start cleanup-orchestrator-api"
     try:
-        answer = session.get(url, authenticated=False, raise_exc=False, redirect=False)
+        answer = session.get(str(row["url"]), authenticated=False, raise_exc=False, redirect=False)
         versions = answer.json().get("versions") if answer.status_code == 200 else None
     except Exception as error:
-        return error
+        if isinstance(error, ka_exceptions.SSLError):
+            command = f"openssl s_client -connect HOST:PORT, and name the CA of its certificate in [{GROUP}] cafile"
+        return f"does not answer: {classify(error).message}", command
     if not isinstance(versions, list) or not any(str(one.get("id", "")).startswith("v1") for one in versions):
-        return f"answers HTTP {answer.status_code}, and not as the API of the orchestrator"
-    return ""
+        return f"answers HTTP {answer.status_code}, and not as the API of the orchestrator", command
+    return None
 
 
 # -- the lock
