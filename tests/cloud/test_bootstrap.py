@@ -296,8 +296,8 @@ def test_a_second_run_changes_nothing(made: Site):
 
 @pytest.fixture
 def member(made: Site) -> Iterator[None]:
-    """A user ``nobody``, who is a member of the project of the services."""
-    user_id = made.cloud.admin.ensure_user("nobody", "nobody", "service", ("member",))["id"]
+    """A user ``colleague``, who is a member of the project of the services."""
+    user_id = made.cloud.admin.ensure_user("colleague", "colleague", "service", ("member",))["id"]
     yield
     made.cloud.admin.call("DELETE", f"/users/{user_id}")
 
@@ -310,7 +310,7 @@ def test_who_can_run_bootstrap(made: Site, member, monkeypatch):
     logins = {
         "system": {"auth": {**auth, "system_scope": "all"}},
         "token": {"auth_type": "v3token", "auth": {"auth_url": auth["auth_url"], "token": made.cloud.admin._token}},
-        "member": {"auth": {**auth, **project, "username": "nobody", "password": "nobody"}},
+        "member": {"auth": {**auth, **project, "username": "colleague", "password": "colleague"}},
     }
     logins["token"]["auth"] |= {"project_name": "admin", "project_domain_id": "default"}
     clouds = {name: {**login, "region_name": "RegionOne"} for name, login in logins.items()}
@@ -451,7 +451,7 @@ def test_each_mistake_in_the_configuration_is_named(unconfigured, line, text, co
     ("login", "text"),
     [
         (dict.fromkeys(PROJECT) | {"system_scope": "all"}, "the workers' user needs one"),
-        ({"username": "nobody", "password": "nobody"}, "has the roles member"),
+        ({"username": "colleague", "password": "colleague"}, "has the roles member"),
     ],
     ids=["of the system", "a member"],
 )
