@@ -93,14 +93,19 @@ def delete_failed(stack: Resource, project: ProjectDefinition) -> str | None:
     return f"Heat failed to delete it: {stack.data.get('stack_status_reason') or 'it gives no reason'}"
 
 
-def _drop_trusts(
-    connection: Connection, asking: Connection, project: ProjectDefinition, _stack: Resource, error: Exception
+def _unblock(
+    connection: Connection, asking: Connection, project: ProjectDefinition, stack: Resource, error: Exception
 ) -> bool:
-    """Delete the users' trusts to Heat; return whether there were any.
+    """Delete the users' trusts to Heat; return whether there were any, so that the delete is requested again.
 
     Heat answers 500 when the stack's creator has lost the role on the project (the drain may have removed it) or is
     disabled. It tries to delete the creator's trust as the creator, and does not handle a 403. It does handle a trust
     that is gone. Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
+
+    Heat 25 reads the creator's trust first (heat/engine/stack.py, ``_check_refresh_cred``). Where the creator can get
+    no token, it answers 500 to every delete, but it does abandon the stack.
+
+    :raises Refused: there is no such trust; the stack is abandoned if ``abandon_forbidden_stacks`` is set
     """
     if getattr(error, "status_code", None) != 500:
         return False
@@ -112,7 +117,17 @@ def _drop_trusts(
     for row in users_trusts:
         trust = Resource(str(row["id"]), "", project.id, row)
         Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE").call(connection, project, trust)
-    return bool(users_trusts)
+    if users_trusts:
+        return True
+    said = f"Heat cannot delete it ({error})"
+    if not project.options.get("abandon_forbidden_stacks"):
+        text = (
+            f"{said}; Heat 25 of OpenStack 2025.2 answers so if the creator of the stack can get no token: have it "
+            "abandoned (abandon_forbidden_stacks of the orchestration service, or force)"
+        )
+        raise Refused(Verdict(Reason.ERROR, text))
+    _ABANDON.call(asking, project, stack)
+    raise Refused(Verdict(Reason.DELETING, f"{said}, and was asked to abandon it", accepted=True))
 
 
 def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
@@ -300,7 +315,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         remedies=_REMEDIES,
         delete=_delete_stack,
         user_content=_TEMPLATE,
-        unblock=_drop_trusts,
+        unblock=_unblock,
         if_abandoned="Heat keeps the stack. What the stack made can still run.",
         force=ForcedDelete(_ABANDON, allowed=refuse_without_abandon, keeps_contents=True),
         by_hand=_BY_HAND,
@@ -334,7 +349,8 @@ STACK = _stack_type(
     "before or after the delete of a resource) is ended. For the delete Heat replaces the trust of the "
     "stack's creator by one of the janitor, and removes that with the stack. If the creator has lost the "
     "role on the project or is disabled, Heat answers 500; then the trusts that the project's users gave to "
-    "Heat are deleted first. Key pairs belong to a user: Heat looks for them among those of the janitor, "
+    "Heat are deleted first. Heat 25 answers 500 all the same: then the stack is abandoned if the operator wants that "
+    "(abandon_forbidden_stacks), or left. Key pairs belong to a user: Heat looks for them among those of the janitor, "
     "and the creator's stay. The delete is asynchronous. While Heat works on it, it is not requested again "
     "for an hour. A stack of a project that is gone is abandoned, because there is no token of the project: "
     "its resources are swept separately. If Heat abandons no stacks (enable_stack_abandon), it is left.",

@@ -160,18 +160,32 @@ def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
 
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
     api = cloud(identity=identity)
-    assert heat.stacks._drop_trusts(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
+    assert heat.stacks._unblock(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
     assert api.identity.asked == list(identity)
     assert gone == ["stale"]
 
 
-@pytest.mark.parametrize("status", [500, 503, 409])
+@pytest.mark.parametrize("status", [503, 409])
 def test_another_error_of_heat_is_an_error(status):
+    api = cloud()
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": True})
+    assert not heat.stacks._unblock(api, api, us, listed_as(stack("1")), exceptions.failure(status))
+
+
+@pytest.mark.parametrize("wished", [False, True])
+def test_a_stack_that_heat_cannot_delete_is_abandoned_if_the_operator_wants_that(wished):
+    """Heat 25 answers 500 to each delete if the creator can get no token; see `tests/cloud/test_everything.py`."""
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
-    api = cloud(identity=identity)
-    error = exceptions.failure(status)
-    assert not heat.stacks._drop_trusts(api, cloud(), US, listed_as(stack("1")), error)
-    assert api.identity.asked == (list(identity) if status == 500 else [])
+    abandon = f"{DELETE}/abandon"
+    admin, janitor = cloud(identity=identity), cloud(orchestration={abandon: (200, {})})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
+    with pytest.raises(Refused) as refused:
+        heat.stacks._unblock(admin, janitor, us, listed_as(stack("1")), exceptions.failure(500, "oh"))
+    verdict = refused.value.verdict
+    assert admin.identity.asked == list(identity)
+    assert janitor.orchestration.asked == ([abandon] if wished else [])
+    assert (verdict.reason, verdict.accepted) == ((Reason.DELETING, True) if wished else (Reason.ERROR, False))
+    assert "oh" in verdict.message and ("abandon_forbidden_stacks" in verdict.message) is not wished
 
 
 EVENTS = "GET /stacks/n-1/1/events"
@@ -479,7 +493,7 @@ def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
     ]
     cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
     error = exceptions.failure(500)
-    assert orchestration.stacks._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
+    assert orchestration.stacks._unblock(cloud, cloud, PROJECT, resource("s"), error)
     assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
 
 
