@@ -55,7 +55,8 @@ RELEASES = {
         5,
         "2024-04-11",
         before=("PyECLib==1.6.4",),  # no wheel for these Pythons was older
-        more=("sqlalchemy<2", _PKG_RESOURCES),  # SQLAlchemy 2 came with the following release
+        # SQLAlchemy 2 came with the following release. With netaddr 1, Neutron takes no address of IPv6.
+        more=("sqlalchemy<2", "netaddr<1", _PKG_RESOURCES),
         horizon=("horizon>=24,<24.1", _FONT_AWESOME),
     ),
     "2025.1": Release("3.9", 3, "2025-04-10", more=(_PKG_RESOURCES,), horizon=("horizon>=25.3,<25.4", _FONT_AWESOME)),

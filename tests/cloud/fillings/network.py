@@ -124,8 +124,10 @@ def router(f: Filling) -> None:
     )
     net, backend, backend_2, *v6 = f.filled.ids["subnet"]
     for which, subnet in ((one, net), (one, backend), *((one, each) for each in v6), (two, backend_2)):
-        # 400: the router has it already
-        f.network.call("PUT", f"/routers/{which}/add_router_interface", {"subnet_id": subnet}, ok=(400,))
+        path = f"/routers/{which}/add_router_interface"
+        answer = f.network.raw("PUT", path, ok=(400,), json={"subnet_id": subnet})
+        if answer.status_code == 400 and "already has a port" not in answer.text:
+            raise FillError(f"PUT {path}: {answer.text}")
     routes = [{"destination": "203.0.113.0/24", "nexthop": "172.20.0.77"}]
     f.network.call("PUT", f"/routers/{one}", {"router": {"routes": routes}})
 
