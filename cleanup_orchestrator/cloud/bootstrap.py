@@ -40,6 +40,7 @@ from cleanup_orchestrator.cloud.keystone_rows import (
     user_record,
     was_made,
 )
+from cleanup_orchestrator.errors import classify
 
 _ABOUT = "Made by cleanup-orchestrator-manage cloud bootstrap; cloud remove deletes it"
 #: How often another run at the same time may interfere before this one gives up.
@@ -282,7 +283,7 @@ class Bootstrap:
             return None
         except (ka_exceptions.BadRequest, ka_exceptions.Forbidden, ka_exceptions.HttpNotImplemented) as error:
             raise BootstrapError(
-                f"Keystone makes no {what} in domain {domain_id} (HTTP {error.http_status}: {error.message}): name a "
+                f"Keystone makes no {what} in domain {domain_id} ({classify(error).message}): name a "
                 "domain whose users Keystone itself stores (--user-domain), or a password that its rules accept"
             ) from None
         self.outcome.passwords[account.part], self.outcome.user_ids[account.part] = password, str(made["id"])

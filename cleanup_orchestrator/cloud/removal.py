@@ -26,7 +26,7 @@ from cleanup_orchestrator.cloud.keystone_rows import (
     was_made,
     was_renamed,
 )
-from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.errors import BadAnswer, classify
 
 #: Roles that bootstrap may make.
 ROLES = (QUOTA_ROLE, "service")
@@ -121,7 +121,7 @@ class Removal:
         try:
             self._delete("roles", role, what)
         except ka_exceptions.Forbidden as error:
-            self._say("kept", f"{what}: Keystone refuses to delete it ({error.message})")
+            self._say("kept", f"{what}: Keystone refuses to delete it ({classify(error).message})")
 
     def _delete(self, collection: str, row: Row, what: str) -> None:
         if not self._dry_run:

@@ -23,7 +23,7 @@ from cleanup_orchestrator.drain.base import (
     probe,
 )
 from cleanup_orchestrator.drain.routes import past_fence
-from cleanup_orchestrator.errors import NoProjectToken, ScopeDisabled
+from cleanup_orchestrator.errors import NoProjectToken, ScopeDisabled, classify
 from cleanup_orchestrator.keystone import protocol
 
 #: Probes of the fence at once, each over a new connection: a load balancer may choose another Keystone for each.
@@ -61,10 +61,10 @@ class Fence(Driver):
         try:
             context.projects.set_fence(context.project_id, context.deletion_id)
         except ka_exceptions.BadRequest as error:
-            raise NotHeld(f"this Keystone has no token fence ({error.message}): {_INSTALL}") from error
+            raise NotHeld(f"this Keystone has no token fence ({classify(error).message}): {_INSTALL}") from error
         except ka_exceptions.Forbidden as error:
             raise NotHeld(
-                f"Keystone does not let the orchestrator set a fence ({error.message}): {_CHECK_USER}"
+                f"Keystone does not let the orchestrator set a fence ({classify(error).message}): {_CHECK_USER}"
             ) from error
         fenced = context.projects.get_uncached(context.project_id)
         if not fenced.fence_serial:

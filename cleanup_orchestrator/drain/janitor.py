@@ -20,7 +20,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.janitors import GROUP, Janitor
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, JANITOR_MADE, DrainContext
-from cleanup_orchestrator.errors import NoJanitor, NoProjectToken
+from cleanup_orchestrator.errors import NoJanitor, NoProjectToken, classify
 from cleanup_orchestrator.keystone import protocol
 
 _SET_UP = (
@@ -102,8 +102,8 @@ def _exempt(context: DrainContext, user_id: str) -> None:
         context.projects.set_janitor(context.project_id, user_id)
     except ka_exceptions.BadRequest as error:
         raise NoJanitor(
-            f"this Keystone refuses the option {protocol.JANITOR_OPTION} of projects ({error.message}): serve "
-            "cleanup_orchestrator.keystone.wsgi:application of this release in every Keystone"
+            f"this Keystone refuses the option {protocol.JANITOR_OPTION} of projects ({classify(error).message}): "
+            "serve cleanup_orchestrator.keystone.wsgi:application of this release in every Keystone"
         ) from None
     time.sleep(protocol.FENCE_MAX_AGE)
 

@@ -148,6 +148,14 @@ def test_the_evidence_of_a_fence_is_its_serial_and_the_delete_names_it():
     assert Fence().drain(keystone.ground(Fenced())).evidence == evidence, "it was there already"
 
 
+def test_what_a_keystone_without_the_fence_says_is_one_line(monkeypatch):
+    """The Keystone of 2024.1 answers 400 with a JSON schema in many lines."""
+    keystone, said = Keystone(), ka_exceptions.BadRequest("Additional properties\n  are not allowed")
+    monkeypatch.setattr(keystone, "set_fence", lambda *_: (_ for _ in ()).throw(said))
+    with pytest.raises(NotHeld, match=r"^this Keystone has no token fence \(Additional properties are not allowed"):
+        Fence().drain(keystone.ground(Fenced()))
+
+
 def test_a_keystone_that_counts_no_changes_of_the_fence_has_no_fence():
     with pytest.raises(drain.NotHeld, match="older release"):
         Fence().drain(Keystone(serial=0).ground(Fenced()))
