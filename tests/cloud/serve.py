@@ -24,6 +24,8 @@ import sys
 import threading
 import time
 
+#: Seconds that a transaction waits for another one.
+LOCK_TIMEOUT = 30
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HOST = "127.0.0.1"
 #: What a web server loads in a release that has no module for it yet: scripts of the venv.
@@ -120,6 +122,12 @@ def access_log(application):
     return logged
 
 
+def green() -> bool:
+    """Return whether the service has replaced threads by those of eventlet, which all are one thread of the kernel."""
+    eventlet = sys.modules.get("eventlet")
+    return eventlet is not None and eventlet.patcher.is_monkey_patched("thread")
+
+
 def tune_sqlite() -> None:
     """Make SQLite usable for several threads that read and write.
 
@@ -140,7 +148,7 @@ def tune_sqlite() -> None:
         if not isinstance(connection, sqlite3.Connection):
             return
         cursor = connection.cursor()
-        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute(f"PRAGMA busy_timeout = {20 if green() else 1000 * LOCK_TIMEOUT}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = OFF")  # it is a demo: a power failure may lose data
         cursor.close()
@@ -161,7 +169,16 @@ def tune_sqlite() -> None:
             return
         cursor = connection.connection.cursor()
         cursor.execute("ROLLBACK")  # of the transaction that has just begun
-        cursor.execute("BEGIN IMMEDIATE")
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                break
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                # With the eventlet of Neutron 24 a wait in SQLite would stop all threads, also the one with the lock.
+                time.sleep(0.01)
         cursor.close()
 
     @exc_filters.filters("sqlite", sqlalchemy.exc.OperationalError, r".*database is locked.*")
