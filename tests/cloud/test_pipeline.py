@@ -39,7 +39,11 @@ PASSWORD = "a-password"
 HOOKED = "cleanup_orchestrator.keystone.wsgi:application"
 #: A Keystone with the filter before it, as an operator's own WSGI file would have it.
 FILTERED = """
-from keystone.wsgi.api import application as keystone
+try:
+    from keystone.wsgi.api import application as keystone
+except ModuleNotFoundError:  # before release 27
+    from keystone.server.wsgi import initialize_public_application
+    keystone = initialize_public_application()
 from cleanup_orchestrator.keystone.filter import filter_factory
 application = filter_factory({{}}, **{options!r})(keystone)
 """
