@@ -30,6 +30,7 @@ from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.store import tables
+from tests.cloud import releases
 from tests.cloud.conftest import ROOT, free_port_base
 from tests.cloud.launcher import Cloud, answers
 from tests.cloud.processes import HOST
@@ -108,7 +109,8 @@ class Answer:
     def stock(self) -> tuple[int, bytes, dict[str, str]]:
         """Return what has to be the same for all Keystone processes."""
         headers = {name.lower(): value for name, value in self.headers.items()}
-        del headers["date"], headers["x-openstack-request-id"]
+        for name in ("date", "x-openstack-request-id"):  # neither is there if a server failed with the application
+            headers.pop(name, None)
         if "allow" in headers:  # a set, in another order in every process
             headers["allow"] = ", ".join(sorted(headers["allow"].split(", ")))
         return self.status, self.raw, headers
@@ -306,6 +308,8 @@ def working(orchestrator: Orchestrator) -> Iterator[None]:
 
 INTERCEPTING = ["always", "filter", "proxy"]
 EVERY = ["always", "opt-in", "filter", "proxy"]
+#: The release whose Keystone has no domain managers in its policy, and answers 500 where later ones answer 405.
+EARLIEST = next(iter(releases.RELEASES))
 
 
 # -------------------------------------------------------------------------------------------------- it becomes a record
@@ -315,6 +319,9 @@ def test_a_plain_delete_becomes_a_deletion_in_the_name_of_the_caller(world, orch
     project_id = world.project()
     user_id, token = world.caller(who, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
+    if who == "domain manager" and front == "always" and world.cloud.release == EARLIEST:
+        assert answer.status == 403, "Keystone asks its own policy, which has no domain managers yet"
+        return
     assert answer.status == 202, answer.raw
     (record,) = orchestrator.records(project_id)
     assert (record.user_id, record.mode, record.status) == (user_id, Mode.REPORT, Status.ACCEPTED)
@@ -409,13 +416,14 @@ def test_a_user_who_may_not_delete_gets_the_exact_answer_of_a_stock_keystone(wor
 def test_a_missing_or_immutable_project_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front):
     _, token = world.caller("admin")
     immutable = world.project(options={"immutable": True})
+    no_method = 500 if world.cloud.release == EARLIEST else 405
     for path, status in (
         (f"/v3/projects/{uuid.uuid4().hex}", 404),
         (f"/v3/projects/{immutable}", 403),
         (f"/v3/domains/{uuid.uuid4().hex}", 404),
         (f"/v3/domains/{immutable}", 404),
-        ("/v3/projects/", 405),
-        ("/v3/projects", 405),
+        ("/v3/projects/", no_method),
+        ("/v3/projects", no_method),
     ):
         stock = send(world.urls["stock"], "DELETE", path, token, X_Project_Cleanup="report")
         assert stock.status == status
@@ -594,7 +602,7 @@ def test_a_fenced_project_is_not_deleted_past_its_deletion(world, orchestrator):
 
 def test_from_the_users_delete_to_the_end_of_the_project(world, orchestrator, working):
     project_id = world.project()
-    user_id, token = world.caller("domain manager")
+    user_id, token = world.caller("admin" if world.cloud.release == EARLIEST else "domain manager")
     answer = send(world.urls["always"], "DELETE", f"/v3/projects/{project_id}?cleanup=cascade", token)
     assert answer.status == 202
     record = orchestrator.wait(answer.body["deletion"]["id"], Status.DELETED)
