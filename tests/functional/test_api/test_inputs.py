@@ -1,6 +1,7 @@
 """Every operation's bad input, as tables: its status, its code, the field's name, and no effect."""
 
 import dataclasses
+import sys
 
 import jsonschema
 import pytest
@@ -103,7 +104,8 @@ def test_a_bad_body(site, body, code, field):
         ("\ufeff{}".encode(), 1, 1),
         (b'{"project_id": "p1", "project_id": "p2"}', None, None),
         (b'{"project_id": NaN}', None, None),
-        (b"[" * 15000, None, None),  # more than any Python nests
+        # More than Python nests up to 3.13. Later ones read it to its end.
+        (b"[" * 15000, *((1, 15001) if sys.version_info >= (3, 14) else (None, None))),
     ],
 )
 @pytest.mark.usefixtures("no_garbage_collection")

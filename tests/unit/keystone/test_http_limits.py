@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
 import time
 import types
@@ -43,6 +44,8 @@ HONEST = {
     "/honest-close": lambda: iter([hostile.HEAD + b"\r\n", GOOD[:9], GOOD[9:]]),
     "/honest-long": lambda: hostile.whole(GOOD + b" " * (LIMIT * hostile.MIB - len(GOOD))),
 }
+#: Whether the standard library ends an answer with more than 100 parts "100 Continue".
+ENDS_CONTINUE = sys.version_info >= (3, 14)
 #: Answers after which the connection counts as lost, so that a read is tried again.
 LOST = {"/endless-header", "/endless-header-line"}
 
@@ -89,7 +92,8 @@ def test_an_answer_that_takes_too_much_is_unknown(service, connection, path):
     result = listed(connection, path)
     assert result.outcome is Outcome.UNKNOWN
     assert result.reason in (Reason.BAD_ANSWER, Reason.UNREACHABLE, Reason.ERROR), result.message
-    tries = 31 if path == "/redirects" else 4 if path in LOST else 1
+    lost = {*LOST, "/endless-continue"} if ENDS_CONTINUE else LOST
+    tries = 31 if path == "/redirects" else 4 if path in lost else 1
     assert service[1] == [path] * tries
     assert time.monotonic() - began < 60, "most have no end"
 
@@ -102,7 +106,11 @@ def test_an_answer_that_takes_too_much_is_unknown(service, connection, path):
         ("/error-gzip", "longer than 3 MiB ([g] answer_limit)"),
         ("/redirect-gzip", "longer than 3 MiB ([g] answer_limit)"),
         ("/endless-trailer", "longer than 3 MiB ([g] answer_limit)"),
-        ("/endless-continue", "longer than 3 MiB ([g] answer_limit)"),
+        pytest.param(
+            "/endless-continue",
+            "longer than 3 MiB ([g] answer_limit)",
+            marks=pytest.mark.skipif(ENDS_CONTINUE, reason="it is a lost connection"),
+        ),
         ("/slow-body", "takes more than 1 s ([g] answer_timeout)"),
         ("/slow-header", "takes more than 1 s ([g] answer_timeout)"),
         ("/gzip-of-gzip", "compressed with 'gzip, gzip'"),
