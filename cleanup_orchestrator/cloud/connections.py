@@ -441,6 +441,8 @@ class Clouds:
             session,
             name="cleanup-orchestrator",
             region_name=region or self._options.region_name,
+            # Keystone is common to all regions, and may have an endpoint in one of them. Empty: in any region.
+            identity_region_name=self._options.region_name or "",
             app_name="cleanup-orchestrator",
             interface=self._options.interface,
             api_timeout=self._options.call_timeout,

@@ -3,6 +3,7 @@
 import types
 
 import pytest
+from keystoneauth1 import access, identity
 from openstack.config import cloud_region
 from os_service_types import ServiceTypes
 from oslo_config import cfg
@@ -44,8 +45,35 @@ def test_a_connection_is_configured_as_without_them(clouds):
         "get_default_microversion", "get_connect_retries", "get_status_code_retries", "get_retriable_status_codes",
     )  # fmt: skip
     asked = [each for each in asked if hasattr(cloud_region.CloudRegion, each)]  # the last: since openstacksdk 4.22
-    for name in (*every_name(), "baremetal"):
+    for name in {*every_name(), "baremetal"} - {"identity"}:
         assert [getattr(kept, each)(name) for each in asked] == [getattr(plain, each)(name) for each in asked]
+
+
+class LoggedIn(identity.base.BaseIdentityPlugin):
+    """Has a token with Keystone in one region, and Heat in another one."""
+
+    auth_url = "http://keystone/v3"
+
+    def get_auth_ref(self, session, **_):
+        catalog = [
+            {"type": type_, "endpoints": [{"interface": "internal", "region_id": region, "url": f"http://{type_}"}]}
+            for type_, region in (("identity", "Home"), ("orchestration", "Far"))
+        ]
+        return access.create(body={"token": {"catalog": catalog, "expires_at": "2999-01-01T00:00:00Z"}}, auth_token="t")
+
+    def get_cache_id_elements(self):
+        return {}
+
+
+@pytest.mark.parametrize("configured", [None, "Home"])
+def test_keystone_is_found_from_a_region_without_an_endpoint_of_it(clouds, configured):
+    clouds._options.region_name = configured
+    config = clouds.connection(GuardedSession(read_only, auth=LoggedIn()), "Far").config
+    found = [config.get_session().get_endpoint(
+        service_type=name, region_name=config.get_region_name(name), interface=config.get_interface(name),
+        skip_discovery=True,
+    ) for name in ("identity", "orchestration")]  # fmt: skip
+    assert found == ["http://identity", "http://orchestration"]
 
 
 def test_the_names_are_copied_once_for_all_connections(clouds, monkeypatch):
