@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
+from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, classify, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import DELEGATIONS_PATH, FENCE_OPTION, FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions, external_dns, glance, neutron, nova, old_names, port_uses
 from cleanup_orchestrator.plugins.calls import BODY, Collection, Paging, Rest, Sdk, in_catalog, knows_microversion
@@ -135,6 +135,7 @@ __all__ = [
     "Verdict",
     "blocker",
     "blocking_verdict",
+    "classify",
     "exceptions",
     "external_dns",
     "failed_in",

@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     blocker,
+    classify,
     exceptions,
     state_remedies,
 )
@@ -107,8 +108,8 @@ def _unblock(
 
     :raises Refused: there is no such trust; the stack is abandoned if ``abandon_forbidden_stacks`` is set
     """
-    if getattr(error, "status_code", None) != 500:
-        return False
+    if getattr(error, "status_code", None) != 500 or project.gone or _is_under_way(stack, _now()):
+        return False  # of a stack that is gone or being deleted, another request than its delete has failed
     own = asking.session.get_user_id()
     trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
     here = [row for row in trusts if row.get("project_id") == project.id]
@@ -126,7 +127,7 @@ def _unblock(
             "abandoned (abandon_forbidden_stacks of the orchestration service, or force)"
         )
         raise Refused(Verdict(Reason.ERROR, text))
-    _ABANDON.call(asking, project, stack)
+    _abandon(asking, project, stack)
     raise Refused(Verdict(Reason.DELETING, f"{said}, and was asked to abandon it", accepted=True))
 
 
@@ -150,7 +151,7 @@ def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Res
     why = str(stack.data.get("stack_status_reason") or "Heat gives no reason")
     forbidden = failed and _FORBIDDEN.search(why)
     if forbidden and project.options.get("abandon_forbidden_stacks"):
-        _ABANDON.call(connection, project, stack)
+        _abandon(connection, project, stack)
         return
     Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE").call(connection, project, stack)
     if forbidden:
@@ -222,6 +223,20 @@ def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -
     raise BadAnswer(
         f"the request to abandon a stack that does not exist was answered with {response.status_code}, and not by Heat"
     )
+
+
+def _abandon(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
+    """Abandon a stack.
+
+    :raises Refused: Heat answers 500. This is not the answer to a delete: see ``_unblock``
+    """
+    try:
+        _ABANDON.call(connection, project, stack)
+    except exceptions.HttpException as error:
+        if error.status_code != 500:
+            raise
+        text = f"Heat was asked to abandon it, and failed: {classify(error).message}"
+        raise Refused(Verdict(Reason.ERROR, text)) from None
 
 
 def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
@@ -317,7 +332,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         user_content=_TEMPLATE,
         unblock=_unblock,
         if_abandoned="Heat keeps the stack. What the stack made can still run.",
-        force=ForcedDelete(_ABANDON, allowed=refuse_without_abandon, keeps_contents=True),
+        force=ForcedDelete(_abandon, allowed=refuse_without_abandon, keeps_contents=True),
         by_hand=_BY_HAND,
         title="stack_name",
         owner="project",

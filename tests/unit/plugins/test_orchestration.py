@@ -188,6 +188,20 @@ def test_a_stack_that_heat_cannot_delete_is_abandoned_if_the_operator_wants_that
     assert "oh" in verdict.message and ("abandon_forbidden_stacks" in verdict.message) is not wished
 
 
+@pytest.mark.parametrize(
+    ("project", "status"),
+    [
+        (dataclasses.replace(US, gone=True), "CREATE_COMPLETE"),  # the abandon was answered with 500
+        (US, "DELETE_IN_PROGRESS"),  # the list of events, or the end of a pause
+    ],
+)
+def test_no_stack_is_abandoned_after_an_error_of_another_request(monkeypatch, project, status):
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
+    us = dataclasses.replace(project, options={"abandon_forbidden_stacks": True})
+    row = stack("1", status, updated_time="2026-06-01T11:30:00Z")
+    assert not heat.stacks._unblock(cloud(), cloud(), us, listed_as(row), exceptions.failure(500))
+
+
 EVENTS = "GET /stacks/n-1/1/events"
 UNDER_WAY = stack("1", "DELETE_IN_PROGRESS", updated_time="2026-06-01T11:30:00Z")
 
@@ -450,10 +464,21 @@ def test_any_other_answer_is_none(status, body):
 def test_by_force_a_stack_is_abandoned_by_its_id(name):
     api = cloud(orchestration={"DELETE /stacks/web/s1/abandon": (200, {"id": "s1"})})
     type_ = next(t for t in heat.SERVICE.types if t.name == name)
-    type_.force.act.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
+    type_.force.act(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
     assert api.orchestration.asked == ["DELETE /stacks/web/s1/abandon"]
     assert type_.force.allowed is heat.stacks.refuse_without_abandon
     assert "openstack stack abandon s1" in type_.remedy("s1", US)
+
+
+@pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
+def test_a_stack_that_heat_fails_to_abandon_by_force_is_not_said_to_have_failed_its_delete(name):
+    """Nothing is unblocked: the delete would take what others use of the contents, which the abandon does not."""
+    api = cloud(orchestration={f"{DELETE}/abandon": (500, {"error": {"message": "oh"}})})
+    type_ = next(t for t in heat.SERVICE.types if t.name == name)
+    with pytest.raises(Refused) as refused:
+        type_.force.act(api, US, listed_as(stack("1")))
+    assert refused.value.verdict.reason is Reason.ERROR and not refused.value.verdict.accepted
+    assert "abandon" in refused.value.verdict.message and "oh" in refused.value.verdict.message
 
 
 OURS, THEIRS = "p", "them"
