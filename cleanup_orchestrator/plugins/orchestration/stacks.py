@@ -106,7 +106,8 @@ def _unblock(
     Heat 25 reads the creator's trust first (heat/engine/stack.py, ``_check_refresh_cred``). Where the creator can get
     no token, it answers 500 to every delete, but it does abandon the stack.
 
-    :raises Refused: there is no such trust; the stack is abandoned if ``abandon_forbidden_stacks`` is set
+    :raises Refused: there is no such trust. The delete is requested again. If Heat answers 500 again, and does not
+        delete the stack, the stack is abandoned if ``abandon_forbidden_stacks`` is set
     """
     if getattr(error, "status_code", None) != 500 or project.gone or _is_under_way(stack, _now()):
         return False  # of a stack that is gone or being deleted, another request than its delete has failed
@@ -120,6 +121,21 @@ def _unblock(
         Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE").call(connection, project, trust)
     if users_trusts:
         return True
+    # A single 500 is no verdict, and another thread may have deleted the trusts since the delete was requested.
+    try:
+        _DELETE.call(asking, project, stack)
+    except exceptions.HttpException as again:
+        if again.status_code != 500:
+            raise
+    else:
+        raise Refused(
+            Verdict(Reason.DELETING, "Heat answered 500 to its delete first, then accepted it", accepted=True)
+        )
+    row = show_stack(connection, project, stack)
+    if row.get("project") != project.id:
+        return False
+    if _is_under_way(Resource(stack.id, stack.name, project.id, row), _now()):
+        raise Refused(Verdict(Reason.DELETING, "Heat answered 500 to its delete, and is deleting it", accepted=True))
     said = f"Heat cannot delete it ({error})"
     if not project.options.get("abandon_forbidden_stacks"):
         text = (
@@ -153,7 +169,7 @@ def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Res
     if forbidden and project.options.get("abandon_forbidden_stacks"):
         _abandon(connection, project, stack)
         return
-    Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE").call(connection, project, stack)
+    _DELETE.call(connection, project, stack)
     if forbidden:
         text = (
             f"a member of its project may not delete what is in it: {why}; have it abandoned (abandon_forbidden_stacks "
@@ -193,6 +209,7 @@ def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Reso
     return again
 
 
+_DELETE = Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE")
 #: Deletes the stack in Heat alone. Its resources stay, and are swept as if there had never been a stack.
 _ABANDON = Rest("orchestration", "/stacks/{row[stack_name]}/{id}/abandon", method="DELETE")
 

@@ -66,8 +66,8 @@ def page(rows, key="stacks"):
     return answer
 
 
-def stack(id_, status="CREATE_COMPLETE", parent=None, **values):
-    return {"id": id_, "stack_name": f"n-{id_}", "project": ID, "stack_status": status, "parent": parent, **values}
+def stack(id_, status="CREATE_COMPLETE", parent=None, project=ID, **values):
+    return {"id": id_, "stack_name": f"n-{id_}", "project": project, "stack_status": status, "parent": parent, **values}
 
 
 def listed_as(row):
@@ -177,15 +177,58 @@ def test_a_stack_that_heat_cannot_delete_is_abandoned_if_the_operator_wants_that
     """Heat 25 answers 500 to each delete if the creator can get no token; see `tests/cloud/test_everything.py`."""
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
     abandon = f"{DELETE}/abandon"
-    admin, janitor = cloud(identity=identity), cloud(orchestration={abandon: (200, {})})
+    admin = cloud(identity=identity, orchestration={"GET /stacks": page([stack("1")])})
+    janitor = cloud(orchestration={DELETE: (500, None), abandon: (200, {})})
     us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
     with pytest.raises(Refused) as refused:
         heat.stacks._unblock(admin, janitor, us, listed_as(stack("1")), exceptions.failure(500, "oh"))
     verdict = refused.value.verdict
     assert admin.identity.asked == list(identity)
-    assert janitor.orchestration.asked == ([abandon] if wished else [])
+    assert janitor.orchestration.asked == [DELETE, *([abandon] if wished else [])]
     assert (verdict.reason, verdict.accepted) == ((Reason.DELETING, True) if wished else (Reason.ERROR, False))
     assert "oh" in verdict.message and ("abandon_forbidden_stacks" in verdict.message) is not wished
+
+
+def without_trusts(monkeypatch, again, row):
+    """What a stack is left with after a 500 if no user's trust is left; also what was asked of Heat."""
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0]]})}
+    admin = cloud(identity=identity, orchestration={"GET /stacks": lambda _: (200, {"stacks": [row]})})
+    janitor = cloud(orchestration={DELETE: (again, None)})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": True})
+    try:
+        unblocked = heat.stacks._unblock(admin, janitor, us, listed_as(stack("1")), exceptions.failure(500))
+    except Refused as refused:
+        return refused.verdict, janitor.orchestration.asked
+    return unblocked, janitor.orchestration.asked
+
+
+def test_a_stack_whose_delete_is_accepted_when_it_is_requested_again_is_not_abandoned(monkeypatch):
+    """Of several deletes at once, one deletes the trusts that made all of them fail."""
+    verdict, asked = without_trusts(monkeypatch, 204, stack("1"))
+    assert (verdict.reason, verdict.accepted, asked) == (Reason.DELETING, True, [DELETE])
+
+
+@pytest.mark.parametrize("status", [404, 409, 503])
+def test_a_stack_whose_second_delete_fails_otherwise_is_not_abandoned(monkeypatch, status):
+    with pytest.raises(exceptions.HttpException) as raised:
+        without_trusts(monkeypatch, status, stack("1"))
+    assert raised.value.status_code == status
+
+
+def test_a_stack_that_heat_deletes_in_spite_of_its_500_is_not_abandoned(monkeypatch):
+    row = stack("1", "DELETE_IN_PROGRESS", updated_time="2026-06-01T11:59:00Z")
+    verdict, asked = without_trusts(monkeypatch, 500, row)
+    assert (verdict.reason, verdict.accepted, asked) == (Reason.DELETING, True, [DELETE])
+
+
+def test_a_stack_that_another_project_has_by_now_is_not_abandoned(monkeypatch):
+    assert without_trusts(monkeypatch, 500, stack("1", project="y")) == (False, [DELETE])
+
+
+def test_a_stack_that_is_no_longer_listed_is_not_abandoned(monkeypatch):
+    with pytest.raises(exceptions.NotFoundException):
+        without_trusts(monkeypatch, 500, stack("2"))
 
 
 @pytest.mark.parametrize(
