@@ -245,15 +245,20 @@ def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -
 def _abandon(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
     """Abandon a stack.
 
-    :raises Refused: Heat answers 500. This is not the answer to a delete: see ``_unblock``
+    :raises Refused: when Heat abandons no stacks; or answers 500, which is not the answer to a delete: see ``_unblock``
     """
     try:
         _ABANDON.call(connection, project, stack)
     except exceptions.HttpException as error:
-        if error.status_code != 500:
+        if error.status_code not in (400, 403, 500):
             raise
-        text = f"Heat was asked to abandon it, and failed: {classify(error).message}"
-        raise Refused(Verdict(Reason.ERROR, text)) from None
+        why = classify(error).message
+        if error.status_code != 500:
+            try:
+                refuse_without_abandon(connection, project)
+            except Refused as refused:
+                why = refused.verdict.message
+        raise Refused(Verdict(Reason.ERROR, f"Heat was asked to abandon it, and does not: {why}")) from None
 
 
 def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:

@@ -513,6 +513,27 @@ def test_by_force_a_stack_is_abandoned_by_its_id(name):
     assert "openstack stack abandon s1" in type_.remedy("s1", US)
 
 
+@pytest.mark.parametrize(
+    ("status", "probe", "words"),
+    [
+        (400, (400, heat_says("NotSupported")), "enable_stack_abandon = true"),
+        (403, (403, None), "policy stacks:abandon"),
+        (400, (404, heat_says("EntityNotFound")), "of this stack alone"),
+    ],
+)
+def test_a_stack_that_heat_does_not_abandon_after_its_500_is_left_with_the_way_out(monkeypatch, status, probe, words):
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": []})}
+    admin = cloud(identity=identity, orchestration={"GET /stacks": page([stack("1")])})
+    said = (status, {"error": {"message": "of this stack alone"}})
+    janitor = cloud(orchestration={DELETE: (500, None), f"{DELETE}/abandon": said, PROBE: probe})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": True})
+    with pytest.raises(Refused) as refused:
+        heat.stacks._unblock(admin, janitor, us, listed_as(stack("1")), exceptions.failure(500))
+    verdict = refused.value.verdict
+    assert verdict.reason is Reason.ERROR and not verdict.accepted and words in verdict.message
+
+
 @pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
 def test_a_stack_that_heat_fails_to_abandon_by_force_is_not_said_to_have_failed_its_delete(name):
     """Nothing is unblocked: the delete would take what others use of the contents, which the abandon does not."""
