@@ -136,7 +136,7 @@ def _unblock(
         return False
     if _is_under_way(Resource(stack.id, stack.name, project.id, row), _now()):
         raise Refused(Verdict(Reason.DELETING, "Heat answered 500 to its delete, and is deleting it", accepted=True))
-    said = f"Heat cannot delete it ({error})"
+    said = f"Heat cannot delete it ({classify(error).message})"
     if not project.options.get("abandon_forbidden_stacks"):
         text = (
             f"{said}; Heat 25 of OpenStack 2025.2 answers so if the creator of the stack can get no token: have it "

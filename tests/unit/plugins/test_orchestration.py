@@ -189,6 +189,20 @@ def test_a_stack_that_heat_cannot_delete_is_abandoned_if_the_operator_wants_that
     assert "oh" in verdict.message and ("abandon_forbidden_stacks" in verdict.message) is not wished
 
 
+@pytest.mark.parametrize("wished", [False, True])
+def test_what_heat_says_with_its_500_is_told_in_one_short_line_without_secrets(monkeypatch, wished):
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": []})}
+    admin = cloud(identity=identity, orchestration={"GET /stacks": page([stack("1")])})
+    janitor = cloud(orchestration={DELETE: (500, None), f"{DELETE}/abandon": (200, {})})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
+    error = exceptions.failure(500, "password=hunter2\nTraceback:\n" + "  File x\n" * 5000)
+    with pytest.raises(Refused) as refused:
+        heat.stacks._unblock(admin, janitor, us, listed_as(stack("1")), error)
+    text = refused.value.verdict.message
+    assert "\n" not in text and "hunter2" not in text and len(text) < 1000
+    assert text.endswith("asked to abandon it" if wished else "or force)")
+
+
 def without_trusts(monkeypatch, again, row):
     """What a stack is left with after a 500 if no user's trust is left; also what was asked of Heat."""
     monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
