@@ -165,6 +165,13 @@ def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
     assert gone == ["stale"]
 
 
+def test_a_trust_that_another_thread_deleted_first_is_no_error():
+    gone = (404, {"error": {"code": 404, "message": "Could not find trust: stale."}})
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": gone}
+    api = cloud(identity=identity)
+    assert heat.stacks._unblock(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
+
+
 @pytest.mark.parametrize("status", [503, 409])
 def test_another_error_of_heat_is_an_error(status):
     api = cloud()
