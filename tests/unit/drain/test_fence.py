@@ -156,6 +156,13 @@ def test_what_a_keystone_without_the_fence_says_is_one_line(monkeypatch):
         Fence().drain(keystone.ground(Fenced()))
 
 
+def test_what_a_keystone_that_forbids_the_fence_says_is_one_line(monkeypatch):
+    keystone, said = Keystone(), ka_exceptions.Forbidden("not\n  allowed")
+    monkeypatch.setattr(keystone, "set_fence", lambda *_: (_ for _ in ()).throw(said))
+    with pytest.raises(NotHeld, match=r"set a fence \(not allowed"):
+        Fence().drain(keystone.ground(Fenced()))
+
+
 def test_a_keystone_that_counts_no_changes_of_the_fence_has_no_fence():
     with pytest.raises(drain.NotHeld, match="older release"):
         Fence().drain(Keystone(serial=0).ground(Fenced()))

@@ -172,6 +172,19 @@ def test_a_trust_that_another_thread_deleted_first_is_no_error():
     assert heat.stacks._unblock(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
 
 
+def test_heat_is_known_by_the_trust_of_the_janitor_and_not_of_the_admin():
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": (204, None)}
+    api = cloud(identity=identity)
+    api.session.get_user_id = lambda: "admin"
+    assert heat.stacks._unblock(api, cloud(), US, listed_as(stack("1")), exceptions.failure(500))
+    assert api.identity.asked == list(identity)
+
+
+@pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
+def test_each_type_of_stack_is_unblocked(name):
+    assert next(t for t in heat.SERVICE.types if t.name == name).unblock is heat.stacks._unblock
+
+
 @pytest.mark.parametrize("status", [503, 409])
 def test_another_error_of_heat_is_an_error(status):
     api = cloud()
