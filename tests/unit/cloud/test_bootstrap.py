@@ -319,6 +319,16 @@ def test_a_service_with_the_users_of_another_run_is_not_left_over(keystone):
     assert keystone.rows("services") == [used]
 
 
+def test_what_a_keystone_that_makes_no_user_says_is_one_line(keystone):
+    def refusing(path, json):
+        raise ka_exceptions.Forbidden("no\n  user here")
+
+    run(keystone, API)
+    keystone.post = refusing
+    with pytest.raises(BootstrapError, match=r"\(no user here.*\): name a domain"):
+        run(keystone, WORKER)
+
+
 def test_two_services_of_other_persons_are_not_chosen_from(keystone):
     for id_ in ("one", "two"):
         keystone.tables["services"][id_] = {"id": id_, "type": "project-cleanup"}

@@ -125,12 +125,14 @@ def test_a_role_that_keystones_policy_keeps_stays_and_all_else_goes(keystone):
 
     def refusing(path):
         if path.startswith("/roles/"):
-            raise ka_exceptions.Forbidden("identity:delete_role")
+            raise ka_exceptions.Forbidden("identity:delete_role\n is no")
         delete(path)
 
     keystone.delete = refusing
     (line,) = [line for line in run(keystone) if line.startswith("kept")]
-    assert line.startswith("kept role key-manager:service-admin: Keystone refuses to delete it (identity:delete_role")
+    assert line.startswith(
+        "kept role key-manager:service-admin: Keystone refuses to delete it (identity:delete_role is no"
+    )
     assert keystone.rows("services") == keystone.rows("endpoints") == keystone.rows("users") == []
 
 
