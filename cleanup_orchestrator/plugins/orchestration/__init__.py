@@ -35,7 +35,7 @@ OPTIONS = (
         "abandon_forbidden_stacks",
         default=False,
         help="Abandon a stack if it contains a resource that a member of its project may not delete, or if Heat "
-        "answers its delete with 500, as Heat 25 of OpenStack 2025.2 does after the drain. This needs "
+        "answers each delete of it with 500, as Heat 25 of OpenStack 2025.2 does after the drain. This needs "
         "enable_stack_abandon in heat.conf. Any member of the project can make such a stack. The resources of an "
         "abandoned stack that are in the project are deleted like all others. Its other resources stay, for example a "
         "flavor or a role, which only the template of an admin can create. If false, the stack is reported, and blocks "

@@ -101,7 +101,7 @@ def _unblock(
 
     Heat answers 500 when the stack's creator has lost the role on the project (the drain may have removed it) or is
     disabled. It tries to delete the creator's trust as the creator, and does not handle a 403. It does handle a trust
-    that is gone. Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
+    that is gone.
 
     Heat 25 reads the creator's trust first (heat/engine/stack.py, ``_check_refresh_cred``). Where the creator can get
     no token, it answers 500 to every delete, but it does abandon the stack.
@@ -111,28 +111,11 @@ def _unblock(
     """
     if getattr(error, "status_code", None) != 500 or project.gone or _is_under_way(stack, _now()):
         return False  # of a stack that is gone or being deleted, another request than its delete has failed
-    own = asking.session.get_user_id()
-    trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
-    here = [row for row in trusts if row.get("project_id") == project.id]
-    heat = {row.get("trustee_user_id") for row in here if row.get("trustor_user_id") == own}
-    users_trusts = [row for row in here if row.get("trustor_user_id") != own and row.get("trustee_user_id") in heat]
-    for row in users_trusts:
-        trust = Resource(str(row["id"]), "", project.id, row)
-        # 404: another thread deleted it meanwhile, and that is no answer about the stack.
-        call = Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE", accept=frozenset({204, 404}))
-        call.call(connection, project, trust)
-    if users_trusts:
+    if _drop_trusts(connection, asking, project):
         return True
     # A single 500 is no verdict, and another thread may have deleted the trusts since the delete was requested.
-    try:
-        _DELETE.call(asking, project, stack)
-    except exceptions.HttpException as again:
-        if again.status_code != 500:
-            raise
-    else:
-        raise Refused(
-            Verdict(Reason.DELETING, "Heat answered 500 to its delete first, then accepted it", accepted=True)
-        )
+    if _is_accepted(asking, project, stack):
+        raise Refused(Verdict(Reason.DELETING, "Heat answered 500 to its delete at first", accepted=True))
     row = show_stack(connection, project, stack)
     if row.get("project") != project.id:
         return False
@@ -147,6 +130,34 @@ def _unblock(
         raise Refused(Verdict(Reason.ERROR, text))
     _abandon(asking, project, stack)
     raise Refused(Verdict(Reason.DELETING, f"{said}, and was asked to abandon it", accepted=True))
+
+
+def _drop_trusts(connection: Connection, asking: Connection, project: ProjectDefinition) -> bool:
+    """Delete the trusts for the project that its users gave to Heat; return whether there were any.
+
+    Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
+    """
+    own = asking.session.get_user_id()
+    trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
+    here = [row for row in trusts if row.get("project_id") == project.id]
+    heat = {row.get("trustee_user_id") for row in here if row.get("trustor_user_id") == own}
+    users_trusts = [row for row in here if row.get("trustor_user_id") != own and row.get("trustee_user_id") in heat]
+    # 404: another thread deleted it meanwhile, and that is no answer about the stack.
+    call = Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE", accept=frozenset({204, 404}))
+    for row in users_trusts:
+        call.call(connection, project, Resource(str(row["id"]), "", project.id, row))
+    return bool(users_trusts)
+
+
+def _is_accepted(asking: Connection, project: ProjectDefinition, stack: Resource) -> bool:
+    """Request the delete; return whether Heat accepts it, and does not answer 500."""
+    try:
+        _DELETE.call(asking, project, stack)
+    except exceptions.HttpException as error:
+        if error.status_code != 500:
+            raise
+        return False
+    return True
 
 
 def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
