@@ -42,11 +42,11 @@ def zones(f: Filling) -> None:
     top = zone(f, apex(f))
     zone(f, f"sub.{apex(f)}")
     zone(f, f"deep.sub.{apex(f)}")
-    zone(f, f"{f.name}-secondary.example.", type="SECONDARY", masters=["192.0.2.53"])
+    zone(f, f"{f.name}-secondary.example.", type="SECONDARY", masters=["198.51.100.53"])
     f.note("shared zone", zone(f, f"{f.name}-shared.example."))
     settle(f)
     for name, kind, records in (
-        ("www", "A", ["192.0.2.10", "192.0.2.11"]),
+        ("www", "A", ["198.51.100.10", "198.51.100.11"]),
         ("mail", "CNAME", [f"www.{apex(f)}"]),
         ("text", "TXT", ['"of no use"']),
     ):
@@ -82,7 +82,7 @@ def use_share(giver: Filled, taker: Filled) -> str:
     """Let `taker` create a recordset in the zone that `giver` shares with it; return its id."""
     name = f"{taker.project_name}.{giver.project_name}-shared.example."
     path = f"/zones/{giver.first('shared zone')}/recordsets"
-    body = {"name": name, "type": "A", "records": ["192.0.2.99"]}
+    body = {"name": name, "type": "A", "records": ["198.51.100.99"]}
     rest = Rest(taker.connection.dns)
     known = rest.call("GET", path, params={"name": name})["recordsets"]
     return (known or [rest.call("POST", path, body)])[0]["id"]
@@ -103,7 +103,7 @@ def import_and_export(f: Filling) -> None:
     if not known:
         name = f"{f.name}-imported.example."
         text = f"$ORIGIN {name}\n{name} 3600 IN SOA ns1.example. host.example. 1 3600 600 86400 3600\n"
-        text += f"{name} 3600 IN NS ns1.example.\nwww.{name} 3600 IN A 192.0.2.77\n"
+        text += f"{name} 3600 IN NS ns1.example.\nwww.{name} 3600 IN A 198.51.100.77\n"
         for body in (text, "this is no zone file"):
             known.append(
                 user(f).raw("POST", "/zones/tasks/imports", data=body, headers={"Content-Type": "text/dns"}).json()

@@ -104,7 +104,7 @@ def shares(f: Filling) -> None:
     for each in (plain, held, locked, offered):
         wait(f, f"/shares/{each}", "share", "available", "awaiting_transfer")
     wait(f, f"/shares/{failed}", "share", "available", "error_deleting")
-    rule = {"allow_access": {"access_type": "ip", "access_to": "192.0.2.7", "access_level": "rw"}}
+    rule = {"allow_access": {"access_type": "ip", "access_to": "198.51.100.7", "access_level": "rw"}}
     user(f).call("POST", f"/shares/{plain}/action", rule, ok=(400,))  # it exists
     body = {"name": f"{f.name}-snapshot", "share_id": held}
     snapshot = f.note("share snapshot", ensure(user(f), "/snapshots", "snapshots", "snapshot", body))
@@ -163,7 +163,7 @@ def network(f: Filling) -> None:
         zone = user(f).call("GET", "/availability-zones")["availability_zones"][0]["name"]
         body = {"share-network-subnet": {"availability_zone": zone, **ids}}
         user(f).call("POST", f"/share-networks/{made}/subnets", body)
-    body = {"name": name, "type": "ldap", "server": "192.0.2.3", "user": "x", "password": "x"}
+    body = {"name": name, "type": "ldap", "server": "198.51.100.3", "user": "x", "password": "x"}
     service = ensure(user(f), "/security-services", "security_services", "security_service", body)
     f.note("security service", service)
     action = {"add_security_service": {"security_service_id": service}}
