@@ -265,13 +265,19 @@ def _abandon(connection: Connection, project: ProjectDefinition, stack: Resource
     except exceptions.HttpException as error:
         if error.status_code not in (400, 403, 500):
             raise
-        why = classify(error).message
-        if error.status_code != 500:
-            try:
-                refuse_without_abandon(connection, project)
-            except Refused as refused:
-                why = refused.verdict.message
+        why = _why_none_is_abandoned(connection, project, error) or classify(error).message
         raise Refused(Verdict(Reason.ERROR, f"Heat was asked to abandon it, and does not: {why}")) from None
+
+
+def _why_none_is_abandoned(connection: Connection, project: ProjectDefinition, error: exceptions.HttpException) -> str:
+    """Return why Heat abandons no stacks, after it refused to abandon one; empty: the refusal has another reason."""
+    if error.status_code not in (400, 403):
+        return ""
+    try:
+        refuse_without_abandon(connection, project)
+    except Refused as refused:
+        return refused.verdict.message
+    return ""
 
 
 def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
@@ -285,12 +291,8 @@ def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Re
     try:
         _ABANDON.call(connection, project, stack)
     except exceptions.HttpException as error:
-        if error.status_code not in (400, 403):
-            raise
-        try:
-            refuse_without_abandon(connection, project)
-        except Refused as refused:
-            text = f"with no token of its project a stack can only be abandoned: {refused.verdict.message}"
+        if why := _why_none_is_abandoned(connection, project, error):
+            text = f"with no token of its project a stack can only be abandoned: {why}"
             raise Refused(Verdict(Reason.PROJECT_GONE, text)) from None
         raise
     if stack.data.get("stack_status") == DELETE_FAILED:

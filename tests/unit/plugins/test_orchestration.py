@@ -210,7 +210,7 @@ def test_a_stack_that_heat_cannot_delete_is_abandoned_if_the_operator_wants_that
 
 
 @pytest.mark.parametrize("wished", [False, True])
-def test_what_heat_says_with_its_500_is_told_in_one_short_line_without_secrets(monkeypatch, wished):
+def test_what_heat_says_with_its_500_is_told_in_one_short_line_without_secrets(wished):
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": []})}
     admin = cloud(identity=identity, orchestration={"GET /stacks": page([stack("1")])})
     janitor = cloud(orchestration={DELETE: (500, None), f"{DELETE}/abandon": (200, {})})
