@@ -29,6 +29,8 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: Results of the removal that do not change with time: the project is given back, and a person decides.
 REMOVAL_REFUSED = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
+#: Results of the closing that say that the project is still enabled.
+CLOSING_REFUSED = REMOVAL_REFUSED | {Reason.FORBIDDEN}
 
 
 def verifying(view: Snapshot, plan: ActionPlan) -> Actions:
@@ -246,9 +248,27 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
         # after the drain and the settling time, and no user had access since.
         held = view.deletion.drained_at is not None and close.reason == Reason.DRAIN_HELD
         return (MarkClosed(close.finished_at, held), conditions.closed(text))
+    if not view.deletion.drained_at and view.deletion.profile.insists and close.reason in CLOSING_REFUSED:
+        return _prove_in_use_again(close, plan)
     if view.retries_exhausted(close):
         return plan.fail(close)
     return ()
+
+
+def _prove_in_use_again(refused: Step, plan: ActionPlan) -> Actions:
+    """Prove a project empty anew before Keystone is asked again to disable it.
+
+    Users have access until then, and types that need a token of the project cannot be listed afterwards. Keystone may
+    refuse for days. The survey of the next proof waits until the cause is gone, if it sees the cause.
+    """
+    view = plan.view
+    assert refused.finished_at is not None
+    at = refused.finished_at + view.rules.heartbeat
+    plan.drop()
+    if view.now < at and not view.retried_now(refused):
+        plan.wake(at)
+        return ()
+    return (Reprove(f"the project is not disabled now: {refused.message}"),)
 
 
 def _last_scoped_lists(view: Snapshot) -> str:

@@ -155,4 +155,20 @@ FOUND: dict[str, Plan] = {
         faults=(Fault(27, "store_down", 0.898), Fault(112, "store_lost", 0.366), Fault(119, "store_down", 0.692)),
         deeds=(Deed(65, "scan", 0.4964368676088292), Deed(84, "disable", 0.186), Deed(149, "swap", 0.959)),
     ),
+    # An inherited role made the drain partial, and Keystone kept the project enabled for ten minutes, because of a
+    # project below it. The secrets were not listed again before the next try. And the check took the lock for one that
+    # held before. Found as seed 126075851.
+    "keystone_does_not_disable_a_project_that_is_in_use": Plan(
+        126075851,
+        services=("image", "key-manager"),
+        workers=1,
+        stick=0.95,
+        tree=(0, 1, 0),
+        deeds=(
+            Deed(2, "swap", 0.089),
+            Deed(22, "retry", 0.9086335610480772),
+            Deed(105, "open", 0.738),
+            Deed(245, "child", 0.9929872940484628),
+        ),
+    ),
 }

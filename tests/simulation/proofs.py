@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED, Thing
 from tests.simulation.database import at
 from tests.simulation.keystone import Project
@@ -70,12 +70,13 @@ class Proofs:
         """Whether the last inventory with a token of the project may be from before the lock.
 
         That is so if others had access until the project was disabled, or when the drain ended: it was partial then,
-        and nothing tells the orchestrator that the lock became full by itself before the closing.
+        and nothing tells the orchestrator that the lock became full by itself before the closing. So the lock itself
+        counts then, and not the one before a hole: the drain saw the hole.
         """
         locked_at = self._cloud.keystone.locked_since(project)
         if locked_at is None or locked_at >= project.disabled_at:
             return True
-        ended = self._promises.one(_IN_PART, deletion_id)
+        ended, locked_at = self._promises.one(_IN_PART, deletion_id), project.locked_at or locked_at
         return ended is not None and locked_at > 0.0 and str(at(locked_at)) >= ended[0]
 
     def abandons(self, thing: Thing, deletion_id: str) -> bool:
@@ -129,6 +130,7 @@ class Proofs:
             self._promises.fail(f"{what} while others are let in")
             return
         since = locked + plan.settle
+        insists = thread is not None and plan.mode is Mode.CASCADE
         partial = plan.inherited or plan.driver == "none" or plan.disabled
         abandoned = self._abandoned(deletion_id)
         unseen = {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
@@ -141,6 +143,8 @@ class Proofs:
                 # Disabled while others had access: types that need a project token rest on their last inventory before.
                 if partial or thread is None or self._blind(project, deletion_id):
                     empty = [when for when, nothing in listed if nothing] * 2
+                if insists and max(seen)[0] < project.kept_open_at and self._promises.one(_IN_PART, deletion_id):
+                    empty = []  # Keystone kept the project open for a while, and the list is from before
                 if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
                     continue
             if thread is None and empty:  # the other inventory may be older than that, from behind the earlier lock

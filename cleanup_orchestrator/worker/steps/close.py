@@ -28,6 +28,10 @@ class Close(DeletionRunner):
         try:
             result = driver.close(context)
         except ka_exceptions.Forbidden as error:
+            if not _enabled(context.projects, self.deletion.project_id):
+                # The other reasons say that the project is enabled: a user may create something until the next try.
+                text = f"the project is disabled, and Keystone refuses what follows: {classify(error).message}"
+                return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)
             return why_keystone_refuses(context.projects, self.deletion.project_id, error)
         locked = (ProjectLocked(result.evidence),) if result.evidence else ()
         if not drained:
@@ -39,6 +43,14 @@ class Close(DeletionRunner):
         text = f"{result.message}; a user had regained access right before: the project is proven empty again"
         learned = (*locked, ProjectReclosed(self.context.store.now()))
         return StepResult(Outcome.CLEAR, result.reason, text, learned=learned)
+
+
+def _enabled(projects: Projects, project_id: str) -> bool:
+    """Return whether a project is enabled, although Keystone refused to disable it or what follows."""
+    try:
+        return projects.get_uncached(project_id).enabled
+    except ka_exceptions.Forbidden:  # it is an update: this try has written nothing, and no process has an old copy
+        return projects.get(project_id).enabled
 
 
 def why_keystone_refuses(projects: Projects, project_id: str, error: ka_exceptions.Forbidden) -> StepResult:

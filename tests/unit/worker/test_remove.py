@@ -239,8 +239,7 @@ def test_the_delete_of_a_project_is_on_record_before_it_is_sent(monkeypatch):
     assert projects.deleted == []
 
 
-@pytest.mark.parametrize("what", ["close", "remove"])
-@pytest.mark.parametrize(
+WHY_KEPT = pytest.mark.parametrize(
     ("projects", "reason", "named"),
     [
         (Refusing(), Reason.FORBIDDEN, "no"),
@@ -249,15 +248,21 @@ def test_the_delete_of_a_project_is_on_record_before_it_is_sent(monkeypatch):
     ],
     ids=["rights are missing", "immutable", "child projects"],
 )
-def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
+
+
+def refused(monkeypatch, kind, projects):
+    """Return the result of the step that Keystone refuses."""
     monkeypatch.setattr(steps_context, "Projects", projects)
-    made = task(
-        deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
-        Step("s", "d", StepKind(what), round=1),
-    )
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+    made = task(record, Step("s", "d", kind, round=1))
     made.worker.driver = projects.driver()
     monkeypatch.setattr(made.step_context, "drain_context", lambda: types.SimpleNamespace(projects=projects))
-    result = done(made)
+    return done(made)
+
+
+@WHY_KEPT
+def test_why_keystone_does_not_delete_a_project_is_said(monkeypatch, projects, reason, named):
+    result = refused(monkeypatch, StepKind.REMOVE, projects)
     assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
     assert named in result.message
 
