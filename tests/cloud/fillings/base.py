@@ -28,6 +28,7 @@ class Rest:
         headers = {**self.headers, **options.pop("headers", {})}
         # On a busy machine Keystone may answer 503 for a moment, because it has no recent reading of the fences.
         options.setdefault("status_code_retries", 4)
+        options.setdefault("timeout", 300)  # seconds without a byte: a service that hangs is named, and not the test
         answer = self.proxy.request(path, method, raise_exc=False, headers=headers, **options)
         if answer.status_code >= 400 and answer.status_code not in ok:
             raise FillError(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
