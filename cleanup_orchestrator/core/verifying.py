@@ -259,11 +259,13 @@ def _prove_in_use_again(refused: Step, plan: ActionPlan) -> Actions:
     """Prove a project empty anew before Keystone is asked again to disable it.
 
     Users have access until then, and types that need a token of the project cannot be listed afterwards. Keystone may
-    refuse for days. The survey of the next proof waits until the cause is gone, if it sees the cause.
+    refuse for days. The survey of the next proof waits until the cause is gone. If it does not see the cause, the
+    proofs follow each other ever more slowly, down to one in ``stall_after``.
     """
     view = plan.view
     assert refused.finished_at is not None
-    at = refused.finished_at + view.rules.heartbeat
+    proofs = max(1, (view.deletion.round - view.deletion.since_round) // 3)
+    at = refused.finished_at + min(proofs * view.rules.heartbeat, view.rules.stall_after)
     plan.drop()
     if view.now < at and not view.retried_now(refused):
         plan.wake(at)

@@ -166,11 +166,30 @@ def test_a_project_in_use_that_keystone_does_not_disable_is_proven_empty_anew_be
 
     world.answers |= {"close": close, "survey": survey, "key-manager.secret": secret}
     assert world.run(limit=20_000) is Status.DELETED
+    assert len(tried) <= until / world.rules.stall_after + 12, "they become slower"
     for before, last in itertools.pairwise(tried):
         assert last - before >= world.rules.heartbeat
         assert len([at for at, purpose in listed if purpose is RoundPurpose.INVENTORY and before < at < last]) >= 2
     assert ("key-manager.secret", RoundPurpose.DELETE) in world.writes
     assert EventType.INVENTORY_VOID in [event.type for event in world.events]
+
+
+def test_a_person_may_have_it_disabled_again_at_once():
+    world, tried = World(deletion(), PORT, SECRET), []
+    world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
+
+    def close(_):
+        tried.append(world.now)
+        return CLEAR if len(tried) > 1 else StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no")
+
+    world.answers["close"] = close
+    while not tried:
+        world.run(limit=1)
+    world.now += datetime.timedelta(seconds=1)
+    world.retry_now()
+    assert world.run() is Status.DELETED
+    assert tried[1] - tried[0] < datetime.timedelta(seconds=5)
+    assert len(world.empty_rounds) == 6, "two before each try, and two of the disabled project"
 
 
 def test_a_locked_project_that_keystone_does_not_disable_is_not_listed_again():
@@ -183,3 +202,12 @@ def test_a_locked_project_that_keystone_does_not_disable_is_not_listed_again():
     world.answers["close"] = close
     assert world.run() is Status.DELETED
     assert len(world.empty_rounds) == 2
+
+
+def test_a_report_whose_project_keystone_does_not_disable_ends_and_locks_no_user_out():
+    world = World(deletion(mode=Mode.REPORT), PORT, SECRET)
+    world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
+    world.answers["close"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), "c1")
+    assert world.run() is Status.FAILED
+    assert (world.deletion.reason, world.deletion.has_changes) == (Reason.PROJECT_HAS_CHILDREN, False)
+    assert world.dispatched.count("close") == world.rules.attempts
