@@ -22,6 +22,8 @@ from cleanup_orchestrator.shapes.base import Input, Shape
 
 Schema = dict[str, Any]
 
+#: By this title a client can tell the API from those of other services.
+TITLE = "Project Cleanup API"
 _TAGS = {
     "versions": "What the API offers. These calls need no token.",
     "deletions": "Deletions of projects.",
@@ -60,7 +62,7 @@ def _document() -> Schema:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Project Cleanup API",
+            "title": TITLE,
             "version": microversions.MAX,
             "summary": "Safe, asynchronous, observable deletion of OpenStack projects",
             "description": f"cleanup-orchestrator {_release()}. Microversions: {microversions.MIN} to "

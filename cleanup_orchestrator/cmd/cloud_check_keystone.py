@@ -14,6 +14,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import loading as ka_loading
 from keystoneauth1.adapter import Adapter
 
+from cleanup_orchestrator.api import openapi
 from cleanup_orchestrator.cloud.connections import GROUP, PROTOCOL, Clouds
 from cleanup_orchestrator.cloud.keystone_rows import SERVICE_TYPE, Keystone, Row, grants
 from cleanup_orchestrator.cloud.projects import Projects
@@ -250,13 +251,16 @@ def _not_the_api(session: GuardedSession, row: Row) -> tuple[str, str] | None:
     """Return why no API of the orchestrator answers at an endpoint, and what mends it; ``None``: it answers."""
     command = f"openstack endpoint set --url URL {row['id']}, or systemctl start cleanup-orchestrator-api"
     try:
-        answer = session.get(str(row["url"]), authenticated=False, raise_exc=False, redirect=False)
-        versions = answer.json().get("versions") if answer.status_code == 200 else None
+        # The root of other services looks the same: Heat has a version v1.0, too.
+        url = f"{str(row['url']).rstrip('/')}/v1/openapi.json"
+        answer = session.get(url, authenticated=False, raise_exc=False, redirect=False)
+        document = answer.json() if answer.status_code == 200 else None
     except Exception as error:
         if isinstance(error, ka_exceptions.SSLError):
             command = f"openssl s_client -connect HOST:PORT, and name the CA of its certificate in [{GROUP}] cafile"
         return f"does not answer: {classify(error).message}", command
-    if not isinstance(versions, list) or not any(str(one.get("id", "")).startswith("v1") for one in versions):
+    info = document.get("info") if isinstance(document, dict) else None
+    if not isinstance(info, dict) or info.get("title") != openapi.TITLE:
         return f"answers HTTP {answer.status_code}, and not as the API of the orchestrator", command
     return None
 

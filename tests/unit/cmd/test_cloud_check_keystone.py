@@ -112,11 +112,12 @@ class Answer:
         return self._body
 
 
-API = Answer(200, {"versions": [{"id": "v1.0"}]})
+API = Answer(200, {"info": {"title": "Project Cleanup API"}})
 
 
 def endpoints(keystone, answer=API):
     def get(url, **how):
+        assert url.endswith("/v1/openapi.json") and "//v1" not in url
         assert how["authenticated"] is False and how["redirect"] is False, (
             "no token is sent to an endpoint that may be wrong"
         )
@@ -134,10 +135,11 @@ def test_the_endpoints_of_an_api_that_answers_are_fine(keystone):
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(200, {"versions": []}),
-        Answer(200, {"versions": [{"id": "v2.0"}]}),
-        Answer(200, {}),
-        Answer(300, {"versions": [{"id": "v1.0"}]}),
+        Answer(200, {"versions": [{"id": "v1.0"}]}),  # Heat
+        Answer(200, {"info": {"title": "Ironic"}}),
+        Answer(200, {"info": "Project Cleanup API"}),
+        Answer(200, []),
+        Answer(300, {"info": {"title": "Project Cleanup API"}}),
         Answer(200, ValueError("no JSON")),
         ka_exceptions.ConnectFailure("refused"),
     ],
