@@ -70,6 +70,11 @@ class ProjectReclosed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class InventoryOutdated:
+    """The project is in use, and its inventories are too old: it is proven empty again before it is disabled."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RemovalStopped:
     """The project must not be removed yet.
 
@@ -85,5 +90,6 @@ Finding = (
     | ProjectLocked
     | ProjectReopened
     | ProjectReclosed
+    | InventoryOutdated
     | RemovalStopped
 )

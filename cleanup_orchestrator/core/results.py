@@ -11,6 +11,7 @@ from cleanup_orchestrator.core import dispatch, force
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
 from cleanup_orchestrator.core.findings import (
     Finding,
+    InventoryOutdated,
     ProjectGone,
     ProjectLocked,
     ProjectReclosed,
@@ -141,6 +142,8 @@ def _values(fact: Finding) -> dict[str, Any]:
             return dict(REOPENED)
         case ProjectReclosed(at):
             return {"closed_at": at, "drained_at": at, "empty_inventories": 0}
+        case InventoryOutdated():
+            return {"empty_inventories": 0}
         case RemovalStopped():
             return {"purpose": RoundPurpose.NONE, "empty_inventories": 0}
 

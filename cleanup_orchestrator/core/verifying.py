@@ -29,8 +29,6 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: Results of the removal that do not change with time: the project is given back, and a person decides.
 REMOVAL_REFUSED = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
-#: Results of the closing that say that the project is still enabled.
-CLOSING_REFUSED = REMOVAL_REFUSED | {Reason.FORBIDDEN}
 
 
 def verifying(view: Snapshot, plan: ActionPlan) -> Actions:
@@ -248,40 +246,21 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
         # after the drain and the settling time, and no user had access since.
         held = view.deletion.drained_at is not None and close.reason == Reason.DRAIN_HELD
         return (MarkClosed(close.finished_at, held), conditions.closed(text))
-    if not view.deletion.drained_at and view.deletion.profile.insists and close.reason in CLOSING_REFUSED:
-        return _prove_in_use_again(close, plan)
     if view.retries_exhausted(close):
         return plan.fail(close)
     return ()
-
-
-def _prove_in_use_again(refused: Step, plan: ActionPlan) -> Actions:
-    """Prove a project empty anew before Keystone is asked again to disable it.
-
-    Users have access until then, and types that need a token of the project cannot be listed afterwards. Keystone may
-    refuse for days. The survey of the next proof waits until the cause is gone. If it does not see the cause, the
-    proofs follow each other ever more slowly, down to one in ``stall_after``.
-    """
-    view = plan.view
-    assert refused.finished_at is not None
-    proofs = max(1, (view.deletion.round - view.deletion.since_round) // 3)
-    at = refused.finished_at + min(proofs * view.rules.heartbeat, view.rules.stall_after)
-    plan.drop()
-    if view.now < at and not view.retried_now(refused):
-        plan.wake(at)
-        return ()
-    return (Reprove(f"the project is not disabled now: {refused.message}"),)
 
 
 def _last_scoped_lists(view: Snapshot) -> str:
     """Name the types that can no longer be listed once the project is disabled."""
     d = view.deletion
     listed = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
-    scoped = sorted({s.name for s in listed if s.token.scoped})
-    if not scoped:
+    ended = {s.name: s.finished_at for s in listed if s.token.scoped and s.finished_at is not None}
+    if not ended:
         return ""
     when = "while the project was locked" if d.drained_at else "while others still got tokens"
-    return f"; empty at the last list with a token of the project, {when}: {', '.join(scoped)}"
+    at = f"until {max(ended.values()).isoformat()}Z"
+    return f"; empty at the last list with a token of the project, {at}, {when}: {', '.join(sorted(ended))}"
 
 
 # ----------------------------------------------------------------------------------------------- the last round

@@ -97,7 +97,6 @@ class Project:
     blurred_grants: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)  #: the same of grants
     disabled_at: float = math.inf  #: when the orchestrator disabled it last
     reopened: int = 0  #: number of the effect before which others regained access
-    kept_open_at: float = -math.inf  #: when Keystone refused last to disable it for the orchestrator
     read: int = 0  #: number of the effect at which a step of the orchestrator read it last
     locked_at: float | None = None  #: since when Keystone accepts only the orchestrator
     stale_from: float | None = None  #: from when on a flush of the token cache forgets the last token of others

@@ -243,8 +243,6 @@ class KeystoneApi(Keystone):
             what = " ".join(f"{name}={value}" for name, value in values["options"].items()) or "nothing"
         self._on_write(thread, "PATCH", what, project.id, None)
         if refusal := self.update(CALLERS[ME], project, values):
-            if what == "enabled=False":
-                project.kept_open_at = self.simulation.now
             return refusal
         if what == "enabled=False":
             project.disabled_at = self.simulation.now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED, Thing
 from tests.simulation.database import at
 from tests.simulation.keystone import Project
@@ -26,6 +26,8 @@ SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.own
 """
 #: When the latest drain of a deletion ended, if it was partial.
 _IN_PART = "SELECT finished_at FROM steps WHERE kind = 'drain' AND state = 'done' AND reason <> '' AND owner_id = ?"
+#: Most seconds from the last list of a project in use to its closing: five minutes, and what calls take that hang.
+_OUTDATED = 600.0
 #: Resting and final statuses: no change of the drain may remain.
 RELEASED = frozenset({Status.CANCELLED, Status.PURGED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
@@ -130,7 +132,6 @@ class Proofs:
             self._promises.fail(f"{what} while others are let in")
             return
         since = locked + plan.settle
-        insists = thread is not None and plan.mode is Mode.CASCADE
         partial = plan.inherited or plan.driver == "none" or plan.disabled
         abandoned = self._abandoned(deletion_id)
         unseen = {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
@@ -143,8 +144,9 @@ class Proofs:
                 # Disabled while others had access: types that need a project token rest on their last inventory before.
                 if partial or thread is None or self._blind(project, deletion_id):
                     empty = [when for when, nothing in listed if nothing] * 2
-                if insists and max(seen)[0] < project.kept_open_at and self._promises.one(_IN_PART, deletion_id):
-                    empty = []  # Keystone kept the project open for a while, and the list is from before
+                in_use = thread is not None and self._promises.one(_IN_PART, deletion_id) is not None
+                if in_use and _OUTDATED < project.disabled_at - max(seen)[0] < math.inf:
+                    empty = []
                 if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
                     continue
             if thread is None and empty:  # the other inventory may be older than that, from behind the earlier lock

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core.findings import ProjectLocked, ProjectReclosed, ProjectReopened
+from cleanup_orchestrator.core.findings import InventoryOutdated, ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult
 from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.worker.steps.context import DeletionRunner
+
+#: How long ago a project may have been listed that is still in use when it is disabled.
+LISTED_WITHIN = datetime.timedelta(minutes=5)
 
 
 class Close(DeletionRunner):
@@ -26,12 +31,10 @@ class Close(DeletionRunner):
             text = self.context.lock_changed(context.projects.get_uncached(self.deletion.project_id))
             return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(ProjectReopened(),))
         try:
+            if not drained and (outdated := self._outdated(context.projects)):
+                return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), outdated, learned=(InventoryOutdated(),))
             result = driver.close(context)
         except ka_exceptions.Forbidden as error:
-            if not _enabled(context.projects, self.deletion.project_id):
-                # The other reasons say that the project is enabled: a user may create something until the next try.
-                text = f"the project is disabled, and Keystone refuses what follows: {classify(error).message}"
-                return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)
             return why_keystone_refuses(context.projects, self.deletion.project_id, error)
         locked = (ProjectLocked(result.evidence),) if result.evidence else ()
         if not drained:
@@ -44,13 +47,22 @@ class Close(DeletionRunner):
         learned = (*locked, ProjectReclosed(self.context.store.now()))
         return StepResult(Outcome.CLEAR, result.reason, text, learned=learned)
 
+    def _outdated(self, projects: Projects) -> str:
+        """Return why a project in use must be listed again before it is disabled; empty: it need not.
 
-def _enabled(projects: Projects, project_id: str) -> bool:
-    """Return whether a project is enabled, although Keystone refused to disable it or what follows."""
-    try:
-        return projects.get_uncached(project_id).enabled
-    except ka_exceptions.Forbidden:  # it is an update: this try has written nothing, and no process has an old copy
-        return projects.get(project_id).enabled
+        Its users may create something until then, and a type that needs a token of the project cannot be listed
+        afterwards. The inventory may be days old: Keystone refused the closing, or a hold withheld it.
+        """
+        steps = self.context.store.steps(self.deletion.id)
+        listed = [s for s in steps if s.kind is StepKind.SWEEP and s.round == self.deletion.round and s.finished_at]
+        scoped = sorted({s.name for s in listed if s.token.scoped})
+        ended = max((s.finished_at for s in listed if s.finished_at), default=None)
+        if not scoped or ended is None or self.context.store.now() - ended <= LISTED_WITHIN:
+            return ""
+        if not projects.get_uncached(self.deletion.project_id).enabled:  # an earlier try did so, or a user
+            return ""
+        text = f"the project is in use, and was listed until {ended.isoformat()}Z: it is listed again before it is"
+        return f"{text} disabled, because {', '.join(scoped)} cannot be listed afterwards"
 
 
 def why_keystone_refuses(projects: Projects, project_id: str, error: ka_exceptions.Forbidden) -> StepResult:

@@ -8,6 +8,7 @@ import pytest
 from cleanup_orchestrator.core import results
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.findings import (
+    InventoryOutdated,
     ProjectGone,
     ProjectReclosed,
     ProjectReopened,
@@ -50,6 +51,7 @@ REOPENED = {"drained_at": None, "closed_at": None, "empty_inventories": 0}
         (ProjectGone(AT, locked=False), {"project_gone_at": AT, "empty_inventories": 0}),
         (ProjectReturned(), {"project_gone_at": None, **REOPENED}),
         (ProjectReopened(), REOPENED),
+        (InventoryOutdated(), {"empty_inventories": 0}),
         (ProjectReclosed(AT), {"drained_at": AT, "closed_at": AT, "empty_inventories": 0}),
         (RemovalStopped(), {"purpose": RoundPurpose.NONE, "empty_inventories": 0}),
     ],

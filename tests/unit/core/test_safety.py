@@ -450,7 +450,7 @@ def closed(keystone, drained_at, monkeypatch, meanwhile=()):
 
     :param meanwhile: grants that a user makes while the project is disabled
     """
-    store = types.SimpleNamespace(now=lambda: LATER)
+    store = types.SimpleNamespace(now=lambda: LATER, steps=lambda _id: ())
     worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
     record = deletion(drained_at=drained_at)
     keystone.evidence = lock.evidence("me", ()) if drained_at else ""

@@ -1,21 +1,18 @@
 """What a verification waits for, and what it deletes."""
 
 import dataclasses
-import datetime
-import itertools
 
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.findings import InventoryOutdated
 from cleanup_orchestrator.core.holds import Brake
-from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult, StepState
-from tests.unit.world import CLEAR, UNKNOWN, Token, World, deletion, left, sweep_step
+from tests.unit.world import CLEAR, UNKNOWN, Token, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-HELD = StepResult(Outcome.CLEAR, str(Reason.DRAIN_HELD), "no user got a token since the drain")
 
 
 def names(world):
@@ -138,76 +135,17 @@ def test_a_project_is_not_drained_again_while_a_step_may_disable_it():
     assert world.dispatched.count("drain") == before + 1
 
 
-@pytest.mark.parametrize("refused", [Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE, Reason.FORBIDDEN])
-def test_a_project_in_use_that_keystone_does_not_disable_is_proven_empty_anew_before_the_next_try(refused):
-    """A type that needs a token of the project cannot be listed once it is disabled, and users have access until then.
-
-    Keystone may refuse for days: as long as a project below is enabled.
-    """
-    world, until = World(deletion(), PORT, SECRET), datetime.timedelta(hours=6)
-    world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
-    tried, listed = [], []
-
-    def refuses():
-        return StepResult(Outcome.UNKNOWN, str(refused), "Keystone refuses")
-
-    def close(_):
-        tried.append(world.now)
-        return refuses() if world.now < tried[0] + until else CLEAR
-
-    def survey(_):  # it does not see what Keystone forbids
-        seen = tried and refused is not Reason.FORBIDDEN and world.now < tried[0] + until
-        return refuses() if seen else CLEAR
-
-    def secret(_):  # a user makes one after the first try
-        listed.append((world.now, world.deletion.purpose))
-        gone = not tried or ("key-manager.secret", RoundPurpose.DELETE) in world.writes
-        return CLEAR if gone or world.deletion.purpose is RoundPurpose.DELETE else left("made-meanwhile")
-
-    world.answers |= {"close": close, "survey": survey, "key-manager.secret": secret}
-    assert world.run(limit=20_000) is Status.DELETED
-    assert len(tried) <= until / world.rules.stall_after + 12, "they become slower"
-    for before, last in itertools.pairwise(tried):
-        assert last - before >= world.rules.heartbeat
-        assert len([at for at, purpose in listed if purpose is RoundPurpose.INVENTORY and before < at < last]) >= 2
-    assert ("key-manager.secret", RoundPurpose.DELETE) in world.writes
-    assert EventType.INVENTORY_VOID in [event.type for event in world.events]
-
-
-def test_a_person_may_have_it_disabled_again_at_once():
+def test_an_inventory_that_is_too_old_for_the_closing_is_taken_again():
+    """The worker finds that out right before it disables a project in use: see ``worker.steps.close``."""
     world, tried = World(deletion(), PORT, SECRET), []
     world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
 
     def close(_):
-        tried.append(world.now)
-        return CLEAR if len(tried) > 1 else StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no")
-
-    world.answers["close"] = close
-    while not tried:
-        world.run(limit=1)
-    world.now += datetime.timedelta(seconds=1)
-    world.retry_now()
-    assert world.run() is Status.DELETED
-    assert tried[1] - tried[0] < datetime.timedelta(seconds=5)
-    assert len(world.empty_rounds) == 6, "two before each try, and two of the disabled project"
-
-
-def test_a_locked_project_that_keystone_does_not_disable_is_not_listed_again():
-    world, tried = World(deletion(), PORT, SECRET), []
-
-    def close(_):
-        tried.append(world.now)
-        return StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no") if len(tried) < 9 else HELD
+        tried.append(len(world.empty_rounds))
+        outdated = StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), "too old", learned=(InventoryOutdated(),))
+        return outdated if len(tried) == 1 else CLEAR
 
     world.answers["close"] = close
     assert world.run() is Status.DELETED
-    assert len(world.empty_rounds) == 2
-
-
-def test_a_report_whose_project_keystone_does_not_disable_ends_and_locks_no_user_out():
-    world = World(deletion(mode=Mode.REPORT), PORT, SECRET)
-    world.answers["drain"] = lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
-    world.answers["close"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), "c1")
-    assert world.run() is Status.FAILED
-    assert (world.deletion.reason, world.deletion.has_changes) == (Reason.PROJECT_HAS_CHILDREN, False)
-    assert world.dispatched.count("close") == world.rules.attempts
+    assert tried == [2, 4] and len(world.empty_rounds) == 6, "two before each try, two of the disabled project"
+    assert world.dispatched.count("drain") == 1

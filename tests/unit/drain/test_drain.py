@@ -102,4 +102,6 @@ def test_the_record_names_the_types_that_were_last_listed_with_a_project_token(d
     world.answers = {"drain": lambda _: dataclasses.replace(drained, outcome=Outcome.CLEAR)}
     assert world.run() is Status.DELETED
     [condition] = [c for c in world.deletion.conditions if c.type == "drained"]
-    assert condition.message.endswith(f"; empty at the last list with a token of the project, {words}: {SECRET.name}")
+    until = world.step(SECRET.name).finished_at.isoformat()
+    text = f"; empty at the last list with a token of the project, until {until}Z, {words}: {SECRET.name}"
+    assert condition.message.endswith(text)

@@ -65,6 +65,9 @@ class Records:
     def changes(self, _deletion_id):
         return self.changed
 
+    def steps(self, _deletion_id):
+        return ()
+
     def now(self):
         return T0
 
