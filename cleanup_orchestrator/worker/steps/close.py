@@ -51,18 +51,23 @@ class Close(DeletionRunner):
         """Return why a project in use must be listed again before it is disabled; empty: it need not.
 
         Its users may create something until then, and a type that needs a token of the project cannot be listed
-        afterwards. The inventory may be days old: Keystone refused the closing, or a hold withheld it.
+        afterwards. The list may be days old: Keystone refused the closing, a hold withheld it, or the inventory waited
+        for another service. If it waited for none, its end counts: else a long one would follow another for ever.
         """
         steps = self.context.store.steps(self.deletion.id)
-        listed = [s for s in steps if s.kind is StepKind.SWEEP and s.round == self.deletion.round and s.finished_at]
-        scoped = sorted({s.name for s in listed if s.token.scoped})
-        ended = max((s.finished_at for s in listed if s.finished_at), default=None)
-        if not scoped or ended is None or self.context.store.now() - ended <= LISTED_WITHIN:
+        swept = [s for s in steps if s.kind is StepKind.SWEEP and s.round == self.deletion.round]
+        ended = [s.finished_at for s in swept if s.finished_at]
+        scoped = {s.name: s.finished_at for s in swept if s.finished_at and s.token.scoped}
+        if not scoped:
+            return ""
+        waited = any(s.attempt > 1 for s in swept)
+        since = min(scoped.values()) if waited else max(ended)
+        if self.context.store.now() - since <= LISTED_WITHIN:
             return ""
         if not projects.get_uncached(self.deletion.project_id).enabled:  # an earlier try did so, or a user
             return ""
-        text = f"the project is in use, and was listed until {ended.isoformat()}Z: it is listed again before it is"
-        return f"{text} disabled, because {', '.join(scoped)} cannot be listed afterwards"
+        text = f"the project is in use, and was listed last at {since.isoformat()}Z: it is listed again before it is"
+        return f"{text} disabled, because {', '.join(sorted(scoped))} cannot be listed afterwards"
 
 
 def why_keystone_refuses(projects: Projects, project_id: str, error: ka_exceptions.Forbidden) -> StepResult:

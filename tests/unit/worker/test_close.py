@@ -20,8 +20,8 @@ from tests.unit.world import T0, Token, deletion, sweep_step
 
 SECOND = datetime.timedelta(seconds=1)
 OLD = T0 - LISTED_WITHIN - SECOND
-SECRET = sweep_step("key-manager.secret", token=Token.PROJECT, round=3, finished_at=OLD)
-PORT = sweep_step("network.port", round=3, finished_at=OLD)
+SECRET = sweep_step("key-manager.secret", token=Token.PROJECT, round=3, attempt=1, finished_at=OLD)
+PORT = sweep_step("network.port", round=3, attempt=1, finished_at=OLD)
 
 
 def changed(step, **values):
@@ -47,18 +47,22 @@ def closing(monkeypatch, *steps, projects=None, **record):
 SURVEY = Step("survey", "d", StepKind.SURVEY, round=3, finished_at=T0)
 
 
-@pytest.mark.parametrize("others", [(PORT,), (changed(PORT, round=2, finished_at=T0),), (SURVEY,)])
+WAITED = changed(PORT, finished_at=T0, attempt=2)  # for its service
+
+
+@pytest.mark.parametrize("others", [(PORT,), (changed(PORT, round=2, finished_at=T0),), (SURVEY,), (WAITED,)])
 def test_a_project_in_use_that_was_listed_long_ago_is_listed_again_first(monkeypatch, others):
     """A hold of days, a Keystone that refuses: a user may have made a secret, which cannot be listed afterwards."""
     result = closing(monkeypatch, SECRET, *others)
     assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, Reason.STOPPED, (InventoryOutdated(),))
-    assert f"listed until {OLD.isoformat()}Z" in result.message and "key-manager.secret" in result.message
+    assert f"listed last at {OLD.isoformat()}Z" in result.message and "key-manager.secret" in result.message
 
 
 @pytest.mark.parametrize(
     ("steps", "enabled", "drained_at"),
     [
         ((SECRET, changed(PORT, finished_at=T0 - LISTED_WITHIN)), True, None),
+        ((changed(SECRET, finished_at=T0 - LISTED_WITHIN), changed(WAITED, finished_at=OLD)), True, None),
         ((PORT,), True, None),
         ((PORT, changed(SECRET, round=2)), True, None),
         ((), True, None),
@@ -67,6 +71,7 @@ def test_a_project_in_use_that_was_listed_long_ago_is_listed_again_first(monkeyp
     ],
     ids=[
         "the inventory ended a moment ago",
+        "it waited, and what needs a token was listed a moment ago",
         "each type can be listed afterwards",
         "what needs a token is no longer listed",
         "nothing is listed",
