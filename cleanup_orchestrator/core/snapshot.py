@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cleanup_orchestrator.core import backoff, dispatch, force, guard, trees
 from cleanup_orchestrator.core.condition_types import ConditionType
@@ -56,6 +56,19 @@ def keeps_last_result(deletion: Deletion, step: StepView) -> bool:
         return False
     proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
     return step.project_setting or (done(step, deletion.since_round) and proven)
+
+
+def scoped_lists(deletion: Deletion, steps: Iterable[Step]) -> dict[Step, datetime.datetime]:
+    """Return the sweeps of the latest inventory that needed a token of the project, and when each ended.
+
+    They cannot be repeated once the project is disabled. What force has abandoned is not among them.
+    """
+    return {
+        step: step.finished_at
+        for step in steps
+        if step.kind is StepKind.SWEEP and step.token.scoped and done(step, deletion.round)
+        if step.finished_at is not None and not step.waived and not force.is_abandoned(deletion, step)
+    }
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:

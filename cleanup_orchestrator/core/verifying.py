@@ -24,7 +24,7 @@ from cleanup_orchestrator.core.reasons import Reason, StatusReason
 from cleanup_orchestrator.core.rounds import Progress, Round, drive, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.selection import unmatched
-from cleanup_orchestrator.core.snapshot import Snapshot, done
+from cleanup_orchestrator.core.snapshot import Snapshot, done, scoped_lists
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: Results of the removal that do not change with time: the project is given back, and a person decides.
@@ -253,14 +253,12 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
 
 def _last_scoped_lists(view: Snapshot) -> str:
     """Name the types that can no longer be listed once the project is disabled."""
-    d = view.deletion
-    listed = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
-    ended = {s.name: s.finished_at for s in listed if s.token.scoped and s.finished_at is not None}
-    if not ended:
+    listed = scoped_lists(view.deletion, view.steps)
+    if not listed:
         return ""
-    when = "while the project was locked" if d.drained_at else "while others still got tokens"
-    at = f"until {max(ended.values()).isoformat()}Z"
-    return f"; empty at the last list with a token of the project, {at}, {when}: {', '.join(sorted(ended))}"
+    when = "while the project was locked" if view.deletion.drained_at else "while others still got tokens"
+    at, names = min(listed.values()).isoformat(), ", ".join(sorted({step.name for step in listed}))
+    return f"; empty at the last list with a token of the project, not before {at}Z, {when}: {names}"
 
 
 # ----------------------------------------------------------------------------------------------- the last round

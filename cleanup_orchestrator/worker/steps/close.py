@@ -9,6 +9,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core.findings import InventoryOutdated, ProjectLocked, ProjectReclosed, ProjectReopened
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.snapshot import scoped_lists
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult
 from cleanup_orchestrator.errors import classify
 from cleanup_orchestrator.worker.steps.context import DeletionRunner
@@ -55,19 +56,19 @@ class Close(DeletionRunner):
         for another service. If it waited for none, its end counts: else a long one would follow another for ever.
         """
         steps = self.context.store.steps(self.deletion.id)
-        swept = [s for s in steps if s.kind is StepKind.SWEEP and s.round == self.deletion.round]
-        ended = [s.finished_at for s in swept if s.finished_at]
-        scoped = {s.name: s.finished_at for s in swept if s.finished_at and s.token.scoped}
+        scoped = scoped_lists(self.deletion, steps)
         if not scoped:
             return ""
+        swept = [s for s in steps if s.kind is StepKind.SWEEP and s.round == self.deletion.round]
         waited = any(s.attempt > 1 for s in swept)
-        since = min(scoped.values()) if waited else max(ended)
+        since = min(scoped.values()) if waited else max(s.finished_at for s in swept if s.finished_at)
         if self.context.store.now() - since <= LISTED_WITHIN:
             return ""
         if not projects.get_uncached(self.deletion.project_id).enabled:  # an earlier try did so, or a user
             return ""
+        names = ", ".join(sorted({step.name for step in scoped}))
         text = f"the project is in use, and was listed last at {since.isoformat()}Z: it is listed again before it is"
-        return f"{text} disabled, because {', '.join(sorted(scoped))} cannot be listed afterwards"
+        return f"{text} disabled, because {names} cannot be listed afterwards"
 
 
 def why_keystone_refuses(projects: Projects, project_id: str, error: ka_exceptions.Forbidden) -> StepResult:

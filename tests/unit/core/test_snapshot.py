@@ -6,10 +6,10 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core import results
-from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.deletion import Force, RoundPurpose
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.snapshot import done, in_scope, keeps_last_result, retry_at, settle_until
+from cleanup_orchestrator.core.snapshot import done, in_scope, keeps_last_result, retry_at, scoped_lists, settle_until
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 from tests.unit.world import T0, UNKNOWN, deletion, left, sweep_step
 
@@ -119,3 +119,23 @@ def test_a_poll_is_no_failed_attempt(reason, result, attempt):
     step = dataclasses.replace(PORT, attempt=9, state=StepState.RUNNING, outcome=Outcome.LEFTOVERS, reason=reason)
     _, after = results.record(deletion(purpose=RoundPurpose.DELETE), step, result, T0)
     assert after.attempt == attempt
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"round": 2},
+        {"state": StepState.RUNNING},
+        {"token": Token.ADMIN},
+        {"kind": StepKind.UNSUPPORTED},
+        {"waived": "an admin waived it"},
+        {"outcome": Outcome.LEFTOVERS, "remaining": 1, "abandoned": 1},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_the_last_lists_with_a_token_of_the_project_are_those_of_each_region_in_the_latest_round(values):
+    ended = dataclasses.replace(SECRET, round=3, state=StepState.DONE, finished_at=T0)
+    elsewhere = dataclasses.replace(ended, region="R2", finished_at=T0 - HOUR)
+    record = deletion(round=3, forced=Force("why", (), T0, attempt=1, round=2))
+    other = dataclasses.replace(ended, region="R3", **values)
+    assert scoped_lists(record, [ended, elsewhere, other]) == {ended: T0, elsewhere: T0 - HOUR}

@@ -98,10 +98,11 @@ def test_a_worker_that_fails_during_a_repeated_drain_is_replaced():
     ("drained", "words"), [(CLEAR, "while the project was locked"), (INHERITED, "while others still got tokens")]
 )
 def test_the_record_names_the_types_that_were_last_listed_with_a_project_token(drained, words):
-    world = World(deletion(), PORT, SECRET)
+    later = dataclasses.replace(SECRET, id="secret@R2", region="R2")
+    world = World(deletion(), PORT, SECRET, later)
     world.answers = {"drain": lambda _: dataclasses.replace(drained, outcome=Outcome.CLEAR)}
     assert world.run() is Status.DELETED
     [condition] = [c for c in world.deletion.conditions if c.type == "drained"]
-    until = world.step(SECRET.name).finished_at.isoformat()
-    text = f"; empty at the last list with a token of the project, until {until}Z, {words}: {SECRET.name}"
+    at = world.step(SECRET.name).finished_at.isoformat()
+    text = f"; empty at the last list with a token of the project, not before {at}Z, {words}: {SECRET.name}"
     assert condition.message.endswith(text)

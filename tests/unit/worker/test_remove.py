@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.errors import BadAnswer, OnHold, RateLimited, Stopped
 from cleanup_orchestrator.worker.steps import context as steps_context
-from tests.unit.worker.test_guard import task
+from tests.unit.worker.test_guard import Records, task
 from tests.unit.worker.test_sweep import done
 from tests.unit.world import T0, deletion
 
@@ -250,11 +250,15 @@ WHY_KEPT = pytest.mark.parametrize(
 )
 
 
-def refused(monkeypatch, kind, projects):
-    """Return the result of the step that Keystone refuses."""
+def last_step(monkeypatch, kind, projects, *others, **record):
+    """Return the result of the step that disables or deletes a project.
+
+    :param others: the other steps of the deletion
+    """
     monkeypatch.setattr(steps_context, "Projects", projects)
-    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
-    made = task(record, Step("s", "d", kind, round=1))
+    store = Records(deletion(status=Status.VERIFYING, **record))
+    store.steps = lambda _deletion_id: others
+    made = task(store.record, Step("s", "d", kind, round=1), store)
     made.worker.driver = projects.driver()
     monkeypatch.setattr(made.step_context, "drain_context", lambda: types.SimpleNamespace(projects=projects))
     return done(made)
@@ -262,7 +266,7 @@ def refused(monkeypatch, kind, projects):
 
 @WHY_KEPT
 def test_why_keystone_does_not_delete_a_project_is_said(monkeypatch, projects, reason, named):
-    result = refused(monkeypatch, StepKind.REMOVE, projects)
+    result = last_step(monkeypatch, StepKind.REMOVE, projects, purpose=RoundPurpose.PROJECT_SETTINGS)
     assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
     assert named in result.message
 
