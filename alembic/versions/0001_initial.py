@@ -12,6 +12,7 @@ revision = "0001"
 down_revision = None
 
 _ID = sa.String(64)
+_EXACT = sa.String(128).with_variant(mysql.VARCHAR(128, collation="utf8mb4_bin"), "mysql", "mariadb")
 _TIME = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 _BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _INNODB = {
@@ -73,6 +74,10 @@ def upgrade() -> None:
         sa.Column("lock_evidence", sa.String(255), nullable=False),
         sa.Column("queue_state", _ID, nullable=False),
         sa.Column("turn_at", _TIME, nullable=True),
+        sa.Column("request_reason", sa.Text, nullable=False),
+        sa.Column("ticket", _EXACT, nullable=False),
+        sa.Column("not_before", _TIME, nullable=True),
+        sa.Column("begins_at", _TIME, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_deletions"),
         sa.UniqueConstraint("live_project_id", name="uq_deletions_live_project_id"),
         **_INNODB,
@@ -85,6 +90,8 @@ def upgrade() -> None:
     op.create_index("ix_deletions_status_created_at_id", "deletions", ["status", "created_at", "id"])
     op.create_index("ix_deletions_user_id_created_at_id", "deletions", ["user_id", "created_at", "id"])
     op.create_index("ix_deletions_user_name_created_at_id", "deletions", ["user_name", "created_at", "id"])
+    op.create_index("ix_deletions_ticket_created_at_id", "deletions", ["ticket", "created_at", "id"])
+    op.create_index("ix_deletions_begins_at_created_at_id", "deletions", ["begins_at", "created_at", "id"])
     op.create_index("ix_deletions_created_at_id", "deletions", ["created_at", "id"])
     op.create_index("ix_deletions_updated_at_created_at_id", "deletions", ["updated_at", "created_at", "id"])
     op.create_index("ix_deletions_status_at_created_at_id", "deletions", ["status_at", "created_at", "id"])

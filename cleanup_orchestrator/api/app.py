@@ -70,6 +70,8 @@ def build(
         waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
         max_subtree=conf.deletion.max_subtree,
+        max_delay=datetime.timedelta(days=conf.deletion.max_delay),
+        required=tuple(conf.deletion.required),
         limits=RequestLimits(**{each.name: conf.api[each.name] for each in dataclasses.fields(RequestLimits)}),
     )
     return pipeline(conf, context, health.Health(parts(store, clouds, bus)))
@@ -109,7 +111,7 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     versioned = microversions.Versioned(limited, root.is_public)
     shaped = errors.Shaper(versioned, lambda: conf.oslo_middleware.max_request_body_size)
     conf.register_opts(cors.CORS_OPTS, "cors")  # its name in every oslo.middleware
-    conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
+    conf.set_default("allow_methods", ["GET", "HEAD", "POST", "PATCH", "DELETE"], group="cors")
     known = [microversions.HEADER, "X-OpenStack-Request-Id"]
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", *known], group="cors")
     conf.set_default("expose_headers", ["Location", *known], group="cors")

@@ -59,6 +59,8 @@ class ApiContext:
     waiver_limit: datetime.timedelta  #: the longest time from the creation of a waiver to its end
     plan_max_age: datetime.timedelta  #: the oldest plan that a cascade can be bound to
     max_subtree: int  #: the most projects below the one of a request with ``include_subtree``
+    max_delay: datetime.timedelta = datetime.timedelta(366)  #: the longest time from a request to its date
+    required: tuple[str, ...] = ()  #: the fields that a request must have, unless it is a dry run
     limits: RequestLimits = UNLIMITED  #: for users who are no admins of the cloud
 
 

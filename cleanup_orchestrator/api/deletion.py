@@ -29,6 +29,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.step import StepView
 from cleanup_orchestrator.core.texts import enumerated
+from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.drain import base as drain
 
 T = TypeVar("T")
@@ -282,6 +283,8 @@ def under_way(existing: Deletion) -> ApiError:
         text = "is being cancelled: repeat the request when that has ended"
     else:
         how = f"{existing.mode}{', dry run' if existing.dry_run else ''}"
+        how += f", not before {utc(existing.not_before)}" if existing.not_before else ""
+        how += f", ticket '{existing.ticket}'" if existing.ticket else ""
         text = f"({how}) is under way: follow it, or cancel it first"
     text = f"deletion {existing.id} of project {existing.project_id} {text}"
     return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)

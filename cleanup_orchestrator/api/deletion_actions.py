@@ -1,4 +1,4 @@
-"""``/v1/deletions/{id}/{action}``: retry, cancel, restore and approve."""
+"""``/v1/deletions/{id}`` and ``/v1/deletions/{id}/{action}``: changes of one deletion."""
 
 from __future__ import annotations
 
@@ -9,19 +9,55 @@ import pecan
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator.api import policies
+from cleanup_orchestrator.api import policies, requests
 from cleanup_orchestrator.api.context import Body
 from cleanup_orchestrator.api.deletion import DeletionHandlers, requester
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.proposals import Approve, Retry, Stop, is_stopped
+from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.proposals import Approve, Change, Retry, Stop, is_stopped
 
 LOG = log.getLogger(__name__)
 
 
 class DeletionActions(DeletionHandlers):
     """The handlers that change one deletion."""
+
+    @pecan.expose("json")
+    def change(self, req: webob.Request, resp: webob.Response, deletion_id: str, body: Body) -> dict[str, Any]:
+        """Change the date, the reason or the ticket of a deletion, and of those below it.
+
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_changeable, conflict
+        """
+        below = self._live_below(deletion_id) if self._changed(req, deletion_id, body, only_check=True) else []
+        for child_id in below:  # before any is changed
+            self._changed(req, child_id, body, only_check=True)
+        for each in (*reversed(below), deletion_id):
+            self._changed(req, each, body)
+        return self._shown(req, deletion_id)
+
+    def _changed(self, req: webob.Request, deletion_id: str, body: Body, only_check: bool = False) -> Deletion:
+        """Change one deletion, and return it as the policy saw it.
+
+        :param only_check: do not change it
+        :raises ApiError: 400; 403; 404; 409
+        """
+        d = self._find(req, policies.SET, deletion_id, self._context.store.get)
+        allowed = {r for r in (policies.SET, policies.POSTPONE) if self._context.enforcer.may_about(req.context, r, d)}
+        if not allowed:
+            raise self._refused(req, policies.SET)
+        fields: dict[str, Any] = dict(requests.texts(body))
+        if "not_before" in body:
+            now = self._context.store.now()
+            fields["not_before"] = requests.date(self._context, body["not_before"], d.created_at, now)
+        may = {"may_change": policies.SET in allowed, "may_postpone": policies.POSTPONE in allowed}
+        change = Change(by=requester(self._context.enforcer, req.context, d), seen=d, fields=fields, **may)
+        if only_check:
+            with self._refusals(req):
+                self._context.store.consider(change)
+        elif event := self._propose(req, change):
+            LOG.info("%s", event.message)
+        return d
 
     @pecan.expose("json")
     def retry(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -100,15 +136,20 @@ class DeletionActions(DeletionHandlers):
         :param rule: the rule of the request
         :raises ApiError: 403; 404; 409 conflict
         """
+        live = self._live_below(deletion_id)
+        for child_id in live:  # before any is stopped
+            self._try_stop(req, rule, child_id, only_check=True)
+        return None in [self._try_stop(req, rule, child_id) for child_id in reversed(live)]
+
+    def _live_below(self, deletion_id: str) -> list[str]:
+        """Return the ids of the live deletions below one, those above first."""
         waiting, live = [deletion_id], []
         while waiting:
             for child in self._context.store.load(waiting.pop(0))[0].children:
                 waiting.append(child.deletion_id)
                 if child.status in transitions.LIVE:
                     live.append(child.deletion_id)
-        for child_id in live:  # before any is stopped
-            self._try_stop(req, rule, child_id, only_check=True)
-        return None in [self._try_stop(req, rule, child_id) for child_id in reversed(live)]
+        return live
 
     def _try_stop(
         self, req: webob.Request, rule: str, deletion_id: str, restore: bool = False, only_check: bool = False

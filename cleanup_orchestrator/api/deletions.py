@@ -15,7 +15,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import inputs, policies, selections, views
+from cleanup_orchestrator.api import inputs, policies, requests, selections, views
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api.context import Body, Query
 from cleanup_orchestrator.api.deletion import (
@@ -43,7 +43,7 @@ LOG = log.getLogger(__name__)
 #: Parameters of a list that a column of a deletion has to be equal to.
 _PLAIN = (
     *("mode", "project_id", "project_name", "domain_id", "user_id", "user_name"),
-    *("origin", "parent_deletion_id"),
+    *("origin", "parent_deletion_id", "ticket"),
 )
 #: How often a request is tried that meets deletions which begin or end at the same moment.
 TRIES = 10
@@ -72,6 +72,7 @@ class Deletions(DeletionHandlers):
         project = self._project(req.context, body["project_id"])
         our_log.about("-", project.id)
         self._refuse_protected(project)
+        own = requests.read(self._context, body)
         selection = selections.read(self._context, body.get("selection", {}))
         below = () if mode is Mode.PURGE else self._context.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
@@ -85,7 +86,7 @@ class Deletions(DeletionHandlers):
             asked = api_plans.Asked(project.id, mode, body.get("plan_hash"))
             plan_hash, selection = api_plans.bind(self._context, req.context, plan_id, asked)
         limits = {"plan_id": plan_id, "plan_hash": plan_hash, "selection": selection}
-        wanted = self._tree(req, body, project, below, {"mode": mode, **limits})
+        wanted = self._tree(req, body, project, below, {"mode": mode, **limits, **own})
         if not body.get("dry_run", False):  # a lien that is recorded later holds the deletion before its first delete
             self._refuse_liens(req, wanted)
         root, recorded = self._record(req, project.id, wanted)
@@ -178,7 +179,8 @@ class Deletions(DeletionHandlers):
 
         Each record names the deletion of its parent project.
 
-        :param fields: the fields of each record that say what is deleted: the mode, the plan and the selection
+        :param fields: the fields of each record that say what is deleted, when and why: the mode, the plan, the
+            selection, the date, the reason and the ticket
         :raises ApiError: 400 project_is_domain; 403 if the requester may not delete one of the projects; 409 conflict
         """
         mode, dry_run = fields["mode"], body.get("dry_run", False)
@@ -217,8 +219,9 @@ class Deletions(DeletionHandlers):
             data["include_subtree"] = record.include_subtree
             data |= {"plan_id": record.plan_id, "plan_hash": record.plan_hash} if record.plan_id else {}
             data |= {"selection": record.selection.to_dict()} if record.selection else {}
+            said, more = requests.said(record)
             by = requester(self._context.enforcer, req.context, record)
-            made[member.id] = (record, by.event(EventType.DELETION_ACCEPTED, what, data))
+            made[member.id] = (record, by.event(EventType.DELETION_ACCEPTED, what + said, data | more))
         return made
 
     @pecan.expose("json")
@@ -338,7 +341,7 @@ def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     """Return whether a deletion under way is the requested one."""
     tree = not root or made.include_subtree == wanted.include_subtree
     alike = (made.mode, made.dry_run, made.plan_id) == (wanted.mode, wanted.dry_run, wanted.plan_id)
-    alike = alike and made.selection == wanted.selection
+    alike = alike and made.selection == wanted.selection and requests.agree(made, wanted)
     return tree and alike and made.origin is wanted.origin and made.status is not Status.CANCELLING
 
 

@@ -112,6 +112,7 @@ CODES: dict[str, tuple[int, str]] = {
         "A lien is in force on the project, or on a project of the tree. ``liens`` has every lien, without its reason "
         "if the caller may not read liens.",
     ),
+    "not_changeable": (409, "The deletion has begun, has ended or is a dry run: ``status_now``."),
     "not_retryable": (409, "The status of the deletion does not allow it: ``status_now``."),
     "not_cancellable": (409, "The status of the deletion does not allow it: ``status_now``."),
     "no_deletion_under_way": (409, "No deletion of the project is under way. Request a deletion first."),

@@ -153,6 +153,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         ("deletion_not_found",),
         rule=by_handler(policies.GET, policies.GRANTS_GET),
     ),
+    ("PATCH", "/v1/deletions/{id}"): Operation(
+        "actions_change", DeletionActions, DeletionActions.change,
+        "Change the date, the reason or the ticket of a deletion and of those below it",
+        {200: responses.one("The deletion with the new values.", shapes.Deletion)},
+        ("deletion_not_found", "not_changeable", "conflict"),
+        body=bodies.SetBody,
+        rule=by_handler(policies.SET, policies.POSTPONE, policies.CANCEL_OF_ADMIN),
+    ),
     ("GET", "/v1/deletions/{id}/leftovers"): Operation(
         "deletion_leftovers", SingleDeletion, SingleDeletion.leftovers,
         "List the leftovers of a deletion",

@@ -86,6 +86,19 @@ OPTS = {
             help="Seconds after the end of a dry run within which a cascade can be bound to its plan.",
         ),
         cfg.IntOpt(
+            "max_delay",
+            default=366,
+            min=0,
+            help="Days from the request of a deletion to its date, at most. 0: no request can have a date.",
+        ),
+        cfg.ListOpt(
+            "required",
+            default=[],
+            item_type=cfg.types.String(choices=["reason", "ticket"]),
+            help="What each request for a deletion must have: 'reason', 'ticket', or both. Dry runs need neither. With "
+            "it, a plain DELETE of a project that Keystone hands over is refused, because it can have neither.",
+        ),
+        cfg.IntOpt(
             "max_subtree",
             default=1000,
             min=1,

@@ -16,7 +16,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import deletion, inputs, names, views
+from cleanup_orchestrator.api import deletion, inputs, names, requests, views
 from cleanup_orchestrator.api.context import ApiContext, Body, Query, tell_engine
 from cleanup_orchestrator.api.deletion import requester, under_way
 from cleanup_orchestrator.api.errors import ApiError
@@ -186,11 +186,13 @@ class OrphanScans:
             request_id=req.context.request_id,
             user_id=req.context.user_id or "",
             user_name=req.context.user_name or "",
+            **requests.read(self._context, body),
         )
         text = f"deletion of what project {name or '?'} ({project_id}) left behind, found by orphan scan {scan_id}"
         data = {"orphan_scan_id": scan_id, "dry_run": dry_run, "project_name": name, "user_name": record.user_name}
         by = requester(self._context.enforcer, req.context, record)
-        event = by.event(EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else ""), data)
+        said, more = requests.said(record)
+        event = by.event(EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else "") + said, data | more)
         try:
             record = self._context.store.create(record, TASKS, event)
             LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
@@ -250,7 +252,7 @@ def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
     :raises ApiError: 409 deletion_under_way
     """
     alike = (existing.origin, existing.dry_run) == (wanted.origin, wanted.dry_run)
-    if alike and existing.status is not Status.CANCELLING:
+    if alike and requests.agree(existing, wanted) and existing.status is not Status.CANCELLING:
         return existing
     raise under_way(existing)
 

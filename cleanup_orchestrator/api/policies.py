@@ -18,6 +18,8 @@ from cleanup_orchestrator.core.deletion import Deletion
 CREATE = "cleanup:deletions:create"
 LIST = "cleanup:deletions:list"
 GET = "cleanup:deletions:get"
+SET = "cleanup:deletions:set"
+POSTPONE = "cleanup:deletions:postpone"
 RETRY = "cleanup:deletions:retry"
 CANCEL = "cleanup:deletions:cancel"
 CANCEL_OF_ADMIN = "cleanup:deletions:cancel_of_admin"

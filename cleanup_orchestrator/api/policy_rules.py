@@ -46,6 +46,18 @@ _RULES = [
         "them in any case.",
         who=policies.ADMIN_OR_DOMAIN_READER,
     ),
+    _rule(
+        policies.SET,
+        "Change the date, the reason or the ticket of a deletion: the date only until the deletion begins. A deletion "
+        "that an admin requested needs ``cleanup:deletions:cancel_of_admin``, too.",
+    ),
+    _rule(
+        policies.POSTPONE,
+        "Move the date of a deletion to a later one, at most ``[deletion] max_delay`` days after its request, also if "
+        "an admin requested the deletion. To give it to the owners of a project, add for example ``or (role:manager "
+        "and project_id:%(target.project.id)s)``, here and in ``cleanup:deletions:get``.",
+        who=policies.ADMIN,
+    ),
     _rule(policies.RETRY, "Start a new attempt of a deletion."),
     _rule(policies.CANCEL, "Stop a deletion and undo its lock."),
     _rule(

@@ -72,18 +72,19 @@ def affected_count(deletion: Deletion, steps: Iterable[StepView]) -> int:
 def for_deletion(deletion: DeletionCase, limit: int) -> Needed | None:
     """Return the approval without which a cascade may not begin.
 
-    It is missing if too many cascades were requested within 24 hours. The count covers the 24 hours before the deletion
-    was recorded. A retry after more than that always needs an approval. Otherwise many deletions could be recorded over
-    days so that they fail, and be retried on one day.
+    It is missing if too many cascades begin within 24 hours. The count covers the 24 hours before the deletion began:
+    at its request, or at its date. Otherwise many deletions could be recorded over days for one date. A retry after
+    more than that always needs an approval. Otherwise many deletions could be recorded over days so that they fail, and
+    be retried on one day.
 
     :param limit: cascades in 24 hours that need no approval; 0: no limit
     """
     if not limit or not counts(deletion) or any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
         return None
-    if deletion.attempt > 1 and deletion.status_at - deletion.created_at >= DAY:
+    if deletion.attempt > 1 and deletion.status_at - deletion.begins_at >= DAY:
         text = "it is a retry more than 24 hours after it was asked for, which no limit of a day counts"
     elif deletion.cascades_before >= limit:
-        text = f"{deletion.cascades_before} cascades of this domain, or asked for by the same user, were recorded in "
+        text = f"{deletion.cascades_before} cascades of this domain, or asked for by the same user, began in "
         text += f"the 24 hours before this one, and the limit is {limit}"
     else:
         return None

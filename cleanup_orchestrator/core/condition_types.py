@@ -98,6 +98,15 @@ CONDITIONS: Mapping[str, ConditionRule] = {
     ConditionType.WAITING: ConditionRule(
         fine=False, reason="children", message="the projects below are gone", lasts=Lasts.WAIT
     ),
+    ConditionType.SCHEDULED: ConditionRule(
+        fine=False,
+        reason="date",
+        message="its date has come, or was removed",
+        lasts=Lasts.WAIT,
+        each_change=True,
+        begun="scheduled",
+        over="due",
+    ),
     ConditionType.PROJECT_GONE: ConditionRule(fine=False, reason="back", message="Keystone knows the project again"),
     ConditionType.WAIVED: ConditionRule(fine=False, reason="ended", message="it no longer relies on a waiver"),
     ConditionType.FORCED: ConditionRule(fine=False, reason="ended", message="no force is used", until_cancel=True),

@@ -66,7 +66,8 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
-    # It waits for a place, for a date, or for a person.
+    # It waits for a place, for a date, or for a person. It begins its work when the date comes.
+    waiting = waiting or view.waits_for_date or view.has(Type.SCHEDULED)
     waiting = waiting or QueueState.WAITING in (plan.queue_state, d.queue_state)
     waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.
@@ -186,6 +187,15 @@ def _waiting(view: Snapshot, plan: ActionPlan) -> SetCondition | None:
     return None
 
 
+def _scheduled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
+    """Return that the deletion waits for its date."""
+    at = view.deletion.not_before
+    if at is None or not view.waits_for_date:
+        return None
+    text = f"nothing of it begins before {utc(at)}: 'openstack project deletion set {view.deletion.id} --at' changes it"
+    return SetCondition(Type.SCHEDULED, True, "date", text)
+
+
 def _approval(_view: Snapshot, plan: ActionPlan) -> SetCondition | None:
     return SetCondition(Type.APPROVAL, True, plan.needs.reason, plan.needs.message) if plan.needs else None
 
@@ -243,6 +253,7 @@ _OBSERVERS: Mapping[Type, Callable[[Snapshot, ActionPlan], SetCondition | None]]
     Type.DRAINED: _drained,
     Type.SETTLED: _settled,
     Type.PROJECT_GONE: _project_gone,
+    Type.SCHEDULED: _scheduled,
     Type.WAITING: _waiting,
     Type.APPROVAL: _approval,
     Type.WAIVED: _waived,

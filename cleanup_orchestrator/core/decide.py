@@ -142,6 +142,10 @@ def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
 # --------------------------------------------------------------------------------------------- accepted and draining
 def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
+    if view.waits_for_date and d.not_before is not None:
+        # Not even the catalog is read: what a survey finds today may be wrong at the date.
+        plan.wake_only(d.not_before)
+        return ()
     survey = plan.run(StepKind.SURVEY)
     if survey is None:
         return ()

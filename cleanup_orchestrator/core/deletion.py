@@ -193,6 +193,9 @@ class Deletion:
     request_id: str = ""  #: of the API call that requested it
     user_id: str = ""  #: the requester
     user_name: str = ""
+    request_reason: str = ""  #: why it was requested, as the requester or a later change says
+    ticket: str = ""  #: the requester's reference, such as the number of a change: any number of deletions have it
+    not_before: datetime.datetime | None = None  #: its date: nothing of it begins earlier; none: at once
     origin: Origin = Origin.REQUEST
     include_subtree: bool = False  #: this deletion waits for the deletions of the projects below
     parent_deletion_id: str = ""  #: the deletion that waits for this one; empty: none
@@ -238,6 +241,11 @@ class Deletion:
         return _profile(self.mode, self.dry_run, self.origin)
 
     @property
+    def begins_at(self) -> datetime.datetime:
+        """When the deletion begins, or began: at its request, or at its date."""
+        return max(self.created_at, self.not_before or self.created_at)
+
+    @property
     def line(self) -> LineKey:
         """The line of the queue in which the deletion waits for a place."""
         return self.domain_id, self.user_id
@@ -278,7 +286,9 @@ class DeletionView(Deletion):
 class DeletionCase(DeletionView):
     """All that a decision reads of a deletion, as of one transaction."""
 
-    cascades_before: int = 0  #: of its domain or requester, in the 24 hours before it; 0 once it is not ``accepted``
+    cascades_before: int = (
+        0  #: of its domain or requester, begun in the 24 hours before it; 0 once it is not ``accepted``
+    )
     queue: Queue = EMPTY_QUEUE  #: what waits before it; empty if it has a place or needs none
 
 
@@ -288,14 +298,14 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Deletion))
 def accepted(**values: Any) -> Deletion:
     """Return a deletion as it is first recorded.
 
-    The store replaces its times with the database's time.
+    The store replaces its times with the database's time, except ``not_before``.
 
-    :param values: fields of the deletion without its status and its times
+    :param values: fields of the deletion without its status and its other times
     """
     never = datetime.datetime(1970, 1, 1)
     return Deletion(
         status=Status.ACCEPTED,
-        queue_state=QueueState.WAITING,
+        queue_state=QueueState.OUT if values.get("not_before") else QueueState.WAITING,
         created_at=never,
         updated_at=never,
         status_at=never,

@@ -46,6 +46,7 @@ class HoldName(StrEnum):
     CLAIM_LOST = "claim_lost"
     DRY_RUN = "dry_run"
     NOTICED = "noticed"
+    NOT_BEFORE = "not_before"
     NO_PROJECT = "no_project"
     KEPT_PROJECT = "kept_project"
     NEVER_DELETE = "never_delete"
@@ -68,7 +69,8 @@ class HoldInputs:
     """What the holds read besides the step."""
 
     deletion: Deletion
-    now: datetime.datetime = _ANY_TIME  #: the database's time, UTC; needed with windows or a fencing token
+    #: The database's time, UTC; needed with windows, a date of the deletion, or a fencing token.
+    now: datetime.datetime = _ANY_TIME
     options: HoldOptions = NO_OPTIONS
     fencing_token: int | None = None  #: the caller's; none: the caller holds no claim, and none is checked
     never_delete: str = ""  #: why the project is on the never-delete list; empty: it is not, or the list was not read
@@ -175,6 +177,12 @@ def _noticed(inputs: HoldInputs, step: Step) -> Found:
     return _if(inputs.deletion.profile.noticed, "the deletion of the project was only noticed")
 
 
+def _not_before(inputs: HoldInputs, step: Step) -> Found:
+    """The date of the deletion has not come."""
+    at = inputs.deletion.not_before
+    return _if(at is not None and inputs.now < at, f"the deletion begins at {utc(at)}" if at else "")
+
+
 def _no_project(inputs: HoldInputs, step: Step) -> Found:
     """An adopted deletion has no project: it deletes resources and nothing else."""
     other = inputs.deletion.profile.adopted and step.kind is not StepKind.SWEEP
@@ -275,6 +283,7 @@ HOLDS: tuple[Hold | WaitingHold, ...] = (
     Hold(HoldName.CLAIM_LOST, _claim_lost, stops_release=True),
     Hold(HoldName.DRY_RUN, _dry_run),
     Hold(HoldName.NOTICED, _noticed),
+    Hold(HoldName.NOT_BEFORE, _not_before),
     Hold(HoldName.NO_PROJECT, _no_project),
     Hold(HoldName.KEPT_PROJECT, _kept_project, stops_running=True),
     Hold(HoldName.NEVER_DELETE, _never_delete),

@@ -18,6 +18,7 @@ class EventType(StrEnum):
     DELETION_ACCEPTED = "deletion.accepted"
     DELETION_ADOPTED = "deletion.adopted"
     DELETION_APPROVED = "deletion.approved"
+    DELETION_CHANGED = "deletion.changed"
     DELETION_FORCED = "deletion.forced"
     DELETION_NOTICED = "deletion.noticed"
     DELETION_RETRIED = "deletion.retried"

@@ -1,4 +1,4 @@
-"""What users ask of a deletion that is on record: an approval, a retry, a stop, force. Pure.
+"""What users ask of a deletion that is on record: a change of the request, an approval, a retry, a stop, force. Pure.
 
 ``apply`` answers a proposal on the same facts to which its change is applied: the store calls it while it locks the
 deletion. The API checks the policy first. ``Proposal.seen`` is the deletion that it checked.
@@ -75,6 +75,19 @@ class _Proposal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change(_Proposal):
+    """Change the date, the reason or the ticket of the request."""
+
+    fields: Mapping[str, Any]  #: by name: the new values of ``CHANGEABLE``, those that are given
+    may_change: bool = True  #: whether the policy allows every change, unless the deletion is an admin's
+    may_postpone: bool = False  #: whether the policy allows a later date, also of an admin's deletion
+
+
+#: The fields of a deletion that a user can change.
+CHANGEABLE = ("not_before", "request_reason", "ticket")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Approve(_Proposal):
     """Approve that the deletion exceeds a limit."""
 
@@ -118,7 +131,7 @@ class OverruleUses(_Proposal):
     uses: Mapping[str, tuple[tuple[str, str], ...]]  #: the (type, id) of each user, by resource
 
 
-Proposal = Approve | Retry | Stop | AbandonLeftovers | OverruleUses
+Proposal = Change | Approve | Retry | Stop | AbandonLeftovers | OverruleUses
 
 
 def apply(
@@ -134,6 +147,8 @@ def apply(
     if (deletion.domain_id, deletion.project_name) != (seen.domain_id, seen.project_name):
         raise Refused("conflict", TOO_FAST)  # the policy and the never-delete list were checked for another one
     match proposal:
+        case Change():
+            return _change(proposal, deletion, steps, now, requests)
         case Approve():
             return _approve(proposal, deletion, steps, now, requests)
         case Retry():
@@ -148,6 +163,64 @@ def apply(
 
 def _applied(deletion: Deletion, event: Event, steps: tuple[Step, ...] = ()) -> Applied:
     return Applied(deletion, steps, (event,), casts=(), decide_again=False)
+
+
+# -- change
+def _change(
+    proposal: Change, d: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests
+) -> Applied | None:
+    if not transitions.retries_in_place(d):
+        text = f"{_named(d)} is {d.status}: only one that is under way can be changed"
+        raise Refused("not_changeable", text, status_now=str(d.status))
+    fields = proposal.fields
+    postpones = fields.keys() == {"not_before"} and fields["not_before"] >= d.begins_at
+    if not (proposal.may_postpone and postpones):
+        if not proposal.may_change:
+            raise Refused("forbidden", "you may only move the date of this deletion to a later one")
+        if requests.of_admin and not proposal.by.is_admin:
+            raise Refused("forbidden", _OF_ADMIN.format(deletion=_named(d), verb="change it"))
+    new = {name: value for name, value in fields.items() if value != getattr(d, name)}
+    if not new:
+        return None
+    if "not_before" in new:
+        _check_begin(d, steps)
+    was = {name: getattr(d, name) for name in new}
+    text = ", ".join(f"{_CHANGED[name]} {_said(new[name])} instead of {_said(was[name])}" for name in sorted(new))
+    data = {name: {"from": _stored(was[name]), "to": _stored(new[name])} for name in sorted(new)}
+    after = dataclasses.replace(d, **new, updated_at=now, wake_at=now)
+    return _applied(after, proposal.by.event(EventType.DELETION_CHANGED, f"changed by {proposal.by}: {text}", data))
+
+
+_OF_ADMIN = "an admin has requested, retried or forced {deletion}, or one above it: only an admin may {verb}"
+_CHANGED = {"not_before": "it begins at", "request_reason": "its reason is", "ticket": "its ticket is"}
+
+
+def _check_begin(d: Deletion, steps: Sequence[Step]) -> None:
+    """Check that a deletion has not begun.
+
+    :raises Refused: if it has, or if it is a dry run, which has no date
+    """
+    facts = {"status_now": str(d.status)}
+    if d.dry_run:
+        raise Refused("not_changeable", f"{_named(d)} is a dry run, which has no date", **facts)
+    survey = next(step for step in steps if step.kind is StepKind.SURVEY)
+    if d.status is not Status.ACCEPTED or survey.round >= d.since_round:
+        text = (
+            f"{_named(d)} has begun, so its date can no longer be changed: cancel it, and request it with another date"
+        )
+        raise Refused("not_changeable", text, **facts)
+
+
+def _named(d: Deletion) -> str:
+    return f"deletion {d.id} of project {d.project_id}"
+
+
+def _stored(value: Any) -> Any:
+    return utc(value) if isinstance(value, datetime.datetime) else value
+
+
+def _said(value: Any) -> str:
+    return f"'{_stored(value)}'" if value else "none"
 
 
 # -- approve
@@ -208,6 +281,9 @@ def _try_now(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | 
     This asks for nothing that the deletion would not do later, so that the user may still approve it. It is no
     progress: otherwise one retry after the other would keep it from being stalled, and force from being used.
     """
+    if d.not_before is not None and now < d.not_before and d.status is Status.ACCEPTED:
+        text = f"the deletion begins at {utc(d.not_before)}: set its date to an earlier time to have it begin earlier"
+        raise Refused("not_retryable", text, status_now=str(d.status))
     if transitions.retried_lately(d, now):
         return None
     text = f"retried by {proposal.by}: everything that waits for its next try is tried at once"
@@ -218,11 +294,7 @@ def _try_now(proposal: Retry, d: Deletion, now: datetime.datetime) -> Applied | 
 # -- stop
 def _stop(proposal: Stop, d: Deletion, steps: Sequence[Step], now: datetime.datetime, requests: Requests) -> Applied:
     if d.status in transitions.LIVE and requests.of_admin and not proposal.by.is_admin:
-        text = (
-            f"an admin has requested, retried or forced deletion {d.id} of project {d.project_id}, or one above "
-            "it: only an admin may stop it. Ask an admin to cancel it"
-        )
-        raise Refused("forbidden", text)
+        raise Refused("forbidden", _OF_ADMIN.format(deletion=_named(d), verb="stop it. Ask an admin to cancel it"))
     restore, verb = proposal.restore, "restoring" if proposal.restore else "cancelling"
     applied = _moved(proposal, d, Status.CANCELLING, verb, now)
     if applied is not None and _is_being_removed(steps, now):

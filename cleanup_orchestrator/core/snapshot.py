@@ -252,6 +252,12 @@ class Snapshot:
         """Whether the present attempt has begun."""
         return self.deletion.status is not Status.ACCEPTED or self.survey.round >= self.deletion.since_round
 
+    @property
+    def waits_for_date(self) -> bool:
+        """Whether the deletion has not begun, because its date has not come."""
+        at = self.deletion.not_before
+        return at is not None and self.now < at and self.deletion.status is Status.ACCEPTED
+
     @functools.cached_property
     def may_work(self) -> bool:
         """Whether the deletion has a place for work, or gets one now."""

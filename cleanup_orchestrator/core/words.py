@@ -75,6 +75,7 @@ class ConditionType(StrEnum):
     ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
     PLAN_COMPLETE = "plan_complete"  #: the dry run of a cascade saw everything, so that a cascade can be bound to it
     PROJECT_GONE = "project_gone"  #: another client deleted the project
+    SCHEDULED = "scheduled"  #: it waits for its date
     SETTLED = "settled"  #: tokens from before the drain have left every cache
     STALLED = "stalled"  #: it has made no progress for too long
     WAITING = "waiting"  #: it waits for a place, or for the deletions of the projects below

@@ -102,7 +102,7 @@ def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) 
         return None
     if deletion.point_of_no_return_at is not None or deletion.status not in _BEFORE_DELETES:
         return deletion.point_of_no_return_at
-    return deletion.status_at + recovery_window
+    return max(deletion.status_at, deletion.begins_at) + recovery_window
 
 
 def payload(
@@ -128,6 +128,9 @@ def payload(
         "include_subtree": after.include_subtree,
         "parent_deletion_id": after.parent_deletion_id,
         "plan_id": after.plan_id,
+        "request_reason": redact(after.request_reason),
+        "ticket": redact(after.ticket),
+        "not_before": _time(after.not_before),
         "attempt": after.attempt,
         "status": str(after.status),
         "status_before": str(before.status) if before else "",

@@ -254,6 +254,12 @@ class Deletion(CleanupResource):
     #: Whether the deletion waits for the deletions of projects below. In a tree this is true for each project that has
     #: projects below it.
     include_subtree: bool = resource.Body("include_subtree", type=bool)
+    #: Why the deletion was requested, as the requester or a later change says. Empty: not given.
+    request_reason: str = resource.Body("request_reason", type=str)
+    #: Reference of the requester, such as the number of a change. Empty: none.
+    ticket: str = resource.Body("ticket", type=str)
+    #: The date of the deletion: nothing of it begins earlier. ``null``: it began at its request.
+    not_before: str | None = resource.Body("not_before", type=str)
     #: In a tree: ID of the deletion that waits for this one. Empty: none.
     parent_deletion_id: str = resource.Body("parent_deletion_id", type=str)
     #: ``request``: a caller requested it. ``noticed``: Keystone announced that the project was deleted without the

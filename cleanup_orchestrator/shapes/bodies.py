@@ -31,7 +31,22 @@ class SelectionBody(Input):
     )
 
 
-class CreateBody(Input):
+class Record(Input):
+    """What a request says about itself."""
+
+    request_reason: str = given(
+        forms.REASON,
+        "Why the deletion is requested. One line that is not blank. Required if ``[deletion] required`` has "
+        "``reason``.",
+    )
+    ticket: str = given(
+        forms.TICKET,
+        "A reference of the caller, such as the number of a change. One line that is not blank. Any number of "
+        "deletions can have it. Required if ``[deletion] required`` has ``ticket``.",
+    )
+
+
+class CreateBody(Record):
     """The request for the deletion of a project."""
 
     project_id: str = given(forms.ID, "The project: letters, digits, ``-`` and ``_``.", required=True)
@@ -60,6 +75,21 @@ class CreateBody(Input):
         "What is deleted, only with ``mode`` ``purge`` and without ``plan_id``. Absent, or without a criterion: "
         "everything. A resource must meet each criterion: its type must be in ``types``, or its service in "
         "``services``.",
+    )
+    not_before: str = given(
+        forms.TIME,
+        "The date: nothing of the deletion begins before it. Later than now, and at most ``[deletion] max_delay`` days "
+        "from now. Not with ``dry_run``. Absent: the deletion begins at once.",
+    )
+
+
+class SetBody(Record):
+    """The change of a request. Fields that are absent stay as they are."""
+
+    not_before: str | None = given(
+        forms.or_null(forms.TIME),
+        "The new date, later than now, and at most ``[deletion] max_delay`` days after the request. ``null``: now. "
+        "Only until the deletion begins.",
     )
 
 
@@ -142,7 +172,7 @@ class OrphanScanBody(Input):
     )
 
 
-class AdoptBody(Input):
+class AdoptBody(Record):
     """The request for the deletion of a dead project's orphans."""
 
     project_id: str = given(

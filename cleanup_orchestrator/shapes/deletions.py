@@ -192,7 +192,7 @@ class Deletion(
     columns="id project_name status attention",
     wide="project_id mode dry_run progress.remaining created_at domain_id progress.found progress.deleted "
     "progress.kept progress.unknown attempt reason message attention_message user_name origin selection "
-    "parent_deletion_id updated_at finished_at",
+    "ticket request_reason not_before parent_deletion_id updated_at finished_at",
 ):
     """The deletion of a project: the request and its record."""
 
@@ -210,6 +210,13 @@ class Deletion(
         "Whether the deletion waits for the deletions of projects below. In a tree this is true for each project that "
         "has projects below it.",
         quiet=True,
+    )
+    request_reason: str = field(
+        "Why the deletion was requested, as the requester or a later change says. Empty: not given.",
+    )
+    ticket: str = field("Reference of the requester, such as the number of a change. Empty: none.")
+    not_before: str | None = time(
+        "The date of the deletion: nothing of it begins earlier. ``null``: it began at its request."
     )
     parent_deletion_id: str = field(
         "In a tree: ID of the deletion that waits for this one. Empty: none.", label="Parent Deletion"

@@ -34,6 +34,7 @@ TEXT = _text(_LINE, 255, 1)
 HASH = _text("[0-9a-f]{64}", 64)
 #: One line that is not blank.
 REASON = _text(rf"(?=.*\S){_LINE}", 1000, 1)
+TICKET = _text(rf"(?=.*\S){_LINE}", 128, 1)
 ORIGIN = _text(rf"(?=.*\S){_LINE}", 128, 1)
 SERVICE_TYPE = _text("[A-Za-z0-9][A-Za-z0-9_.-]*", 128, 1)
 REGION = {**_text(_LINE, 128, 1), "type": ["string", "null"]}

@@ -116,6 +116,7 @@ class DeletionsQuery(Input):
     )
     user_id: str = given(forms.ID, "Only deletions that this user requested.")
     user_name: str = given(forms.TEXT, "Only deletions that a user of this name requested.")
+    ticket: str = given(forms.TICKET, _ONLY)
     origin: str = given(forms.one_of(Origin), _ONLY)
     parent_deletion_id: str = given(forms.UUID, "Only the children of this deletion.")
     created_since: str = given(forms.TIME, "Only deletions that were requested at this time or later.")

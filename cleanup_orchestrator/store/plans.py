@@ -100,21 +100,21 @@ def in_order(c: Connection) -> None:
 def cascades_before(c: Connection, deletion: Deletion) -> int:
     """Return how many cascades count against the daily limit of a deletion.
 
-    These are the cascades of its domain or its user that were recorded in the 24 hours before it. All of them count,
-    whatever their result, in the order in which they were recorded (see :func:`in_order`): so it is clear which of many
-    simultaneous cascades exceed a limit. The domain counts too, so that the manager of a domain does not get more
-    cascades by creating more users.
+    These are the cascades of its domain or its user that began in the 24 hours before it: at their request, or at their
+    date. All of them count, whatever their result, in the order in which they begin (see :func:`in_order`): so it is
+    clear which of many simultaneous cascades exceed a limit. The domain counts too, so that the manager of a domain
+    does not get more cascades by creating more users.
     """
     table = t.deletions.c
     counted_with = table.domain_id == deletion.domain_id
     if deletion.user_id:
         counted_with = sa.or_(counted_with, table.user_id == deletion.user_id)
     earlier = sa.or_(
-        table.created_at < deletion.created_at,
-        sa.and_(table.created_at == deletion.created_at, table.id < deletion.id),
+        table.begins_at < deletion.begins_at,
+        sa.and_(table.begins_at == deletion.begins_at, table.id < deletion.id),
     )
     query = sa.select(sa.func.count()).where(
-        table.created_at >= deletion.created_at - approvals.DAY,
+        table.begins_at >= deletion.begins_at - approvals.DAY,
         earlier,
         counted_with,
         table.mode.in_(sorted(map(str, DELETING_MODES))),

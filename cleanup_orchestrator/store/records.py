@@ -45,8 +45,10 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     """
     values = {name: getattr(d, name) for name in _DELETION_FIELDS}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
+    values["begins_at"] = d.begins_at
     values["member_ids"] = list(d.member_ids)
     values["message"], values["project_name"] = storable.text(d.message), storable.text(d.project_name)[:255]
+    values["request_reason"], values["ticket"] = storable.text(d.request_reason), storable.text(d.ticket)
     values["conditions"] = [
         plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
     ]

@@ -22,6 +22,8 @@ metadata = sa.MetaData(
 _ID = sa.String(64)
 _CODE = sa.String(64)
 _TIME = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+#: MariaDB compares other texts without case and accents: a filter by a ticket would select those of another one.
+_EXACT = sa.String(128).with_variant(mysql.VARCHAR(128, collation="utf8mb4_bin"), "mysql", "mariadb")
 _BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _OPTIONS = {
     "mysql_engine": "InnoDB",
@@ -92,6 +94,10 @@ deletions = sa.Table(
     sa.Column("lock_evidence", sa.String(255), nullable=False),
     sa.Column("queue_state", _CODE, nullable=False),
     sa.Column("turn_at", _TIME, nullable=True),
+    sa.Column("request_reason", sa.Text, nullable=False),
+    sa.Column("ticket", _EXACT, nullable=False),
+    sa.Column("not_before", _TIME, nullable=True),
+    sa.Column("begins_at", _TIME, nullable=False),  # the later of created_at and not_before, for queries
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     # For the queue: with a name of its own, as that of the convention is longer than PostgreSQL's 63 characters.
@@ -100,7 +106,7 @@ deletions = sa.Table(
     *_listed_by(
         *("created_at", "updated_at", "status_at", "progress_at"),
         *("status", "mode", "origin", "project_id", "project_name", "domain_id", "parent_deletion_id"),
-        *("user_id", "user_name"),
+        *("user_id", "user_name", "ticket", "begins_at"),
     ),
     **_OPTIONS,
 )

@@ -99,6 +99,10 @@ def _late(seed: int, deed: str, driver: str) -> Plan:
     return dataclasses.replace(_calm(seed), driver=driver, deeds=deeds, services=("network",))
 
 
+def _dated(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), delay=400.0)
+
+
 def _dropping(seed: int) -> Plan:
     faults = tuple(Fault(at, "drop", 0.5) for at in range(seed % 7, 300, 25))
     return dataclasses.replace(_cascade(seed), faults=faults, deeds=())
@@ -362,6 +366,10 @@ def _no_approval() -> Iterator[Patch]:
     yield approvals, "for_resources", lambda _deletion, _steps, _limit: None
 
 
+def _no_date() -> Iterator[Patch]:
+    yield Snapshot, "waits_for_date", property(lambda _self: False)
+
+
 def _no_window() -> Iterator[Patch]:
     yield decide, "_wait_before_deleting", lambda _view: ()
 
@@ -457,6 +465,7 @@ BREAKAGES: dict[str, Breakage] = {
     "what a stuck server uses is deleted": Breakage(_needs_are_forgotten, "uses it, and is still there", _used),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
     "a deletion above the limit needs no approval": Breakage(_no_approval, "the approval covers only", _limited),
+    "the date is not waited for": Breakage(_no_date, "before its date", _dated),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
     "force abandons what it has not recorded": Breakage(_abandons_the_unrecorded, "with something left", _forced),
     "a deletion without force abandons resources": Breakage(

@@ -65,6 +65,8 @@ DEEDS = {
     "adopt": "an admin adopts what the latest scan found",
     "revive": "Keystone knows the dead project again",
     "untag": "a member or an admin removes the tag of a resource",
+    "postpone": "a user moves the date of a deletion to a later one",
+    "hasten": "a user has a deletion begin now",
 }
 
 #: (deed, how likely) where nothing else is said.
@@ -136,6 +138,9 @@ OWN_CACHES = 0.05
 #: The number of the effect before which no admin mends that.
 _MENDED = 400
 
+#: How many of the seeds have a request with a date.
+DATED = 0.1
+
 #: How many of the seeds empty a project and keep it.
 PURGING = 0.12
 
@@ -199,6 +204,7 @@ class Plan:
     bound: bool = False  #: the deletion is bound to a plan that lacks some of the resources
     limit: int = 0  #: [approval] resources
     window: float = 0.0  #: [deletion] recovery_window, in seconds
+    delay: float = 0.0  #: between the request and its date, in seconds; 0: it has none
     tree: tuple[int, ...] = ()  #: of each project below: the number of the one above it, 0 for the top
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
@@ -298,7 +304,9 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
         deeds += [Deed(_at(r, 2 * horizon), "revive")] if r.random() < 0.2 else []
     elif kind == "purge":
         more, deeds = _purge(r, wanted, horizon)
-    found = sorted((*wanted.deeds, *deeds, *_managed(wanted.seed, horizon)), key=lambda deed: deed.at)
+    dated = _dated(wanted, horizon)
+    more |= {"delay": 400.0} if dated else {}
+    found = sorted((*wanted.deeds, *deeds, *dated, *_managed(wanted.seed, horizon)), key=lambda deed: deed.at)
     more["listening"] = random.Random(f"listening {wanted.seed}").random() < 0.3
     more["keystones"] = random.Random(f"keystones {wanted.seed}").choice([1, 2, 3])
     if random.Random(f"own caches {wanted.seed}").random() < OWN_CACHES:
@@ -306,6 +314,18 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
     secrets = "key-manager" in more.get("services", wanted.services)
     more["janitor"] = secrets and random.Random(f"janitor {wanted.seed}").random() < 0.5
     return dataclasses.replace(wanted, deeds=tuple(found), **more)
+
+
+def _dated(wanted: Plan, horizon: int) -> list[Deed]:
+    """Return what users do about the date of the request, in the seeds in which it has one."""
+    r = random.Random(f"dated {wanted.seed}")
+    if wanted.dry_run or wanted.bound or r.random() >= DATED:
+        return []
+    # Nothing takes effect before the date, so that the first deeds come before it.
+    first = [
+        Deed(r.randrange(1, 20), r.choice(["postpone", "postpone", "hasten", "cancel", "retry"])) for _ in range(2)
+    ]
+    return [*first, Deed(_at(r, horizon), r.choice(["postpone", "hasten", "request"]))]
 
 
 def flooded(wanted: Plan) -> Plan:

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 ASKED = frozenset(
     {
         *("cancel", "halt", "restore", "retry", "request", "protect", "unprotect", "brake", "unbrake", "force"),
-        *("scan", "adopt", "flood", "other"),
+        *("scan", "adopt", "flood", "other", "postpone", "hasten"),
     }
 )
 #: What concerns one deletion that there is.
-_OF_A_DELETION = frozenset({"cancel", "halt", "restore", "retry", "force"})
+_OF_A_DELETION = frozenset({"cancel", "halt", "restore", "retry", "force", "postpone", "hasten"})
 #: The dry run whose plan a bound deletion goes by.
 PLAN = "plan"
 
@@ -185,6 +185,8 @@ class Users:
             return
         began, before = simulation.effects, self._promises.latest()
         body: dict[str, Any] = {"project_id": PROJECT, "mode": str(plan.mode), "dry_run": plan.dry_run}
+        if plan.delay and not self._promises.status:
+            body["not_before"] = self._in(plan.delay)
         if chosen := selection(plan):
             body["selection"] = {name: values for name, values in chosen.to_dict().items() if values}
         try:
@@ -245,6 +247,16 @@ class Users:
 
     def _restore(self, deletion_id: str) -> None:
         self._call(self._actions.restore, deletion_id)
+
+    def _in(self, seconds: float) -> str:
+        """Return a time from now, as the API takes it."""
+        return (self._store.now() + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _postpone(self, deletion_id: str) -> None:
+        self._call(self._actions.change, deletion_id, not_before=self._in(2 * (self._world.plan.delay or 60.0)))
+
+    def _hasten(self, deletion_id: str) -> None:
+        self._call(self._actions.change, deletion_id, not_before=None)
 
     def _retry(self, deletion_id: str) -> None:
         self._call(self._actions.retry, deletion_id)

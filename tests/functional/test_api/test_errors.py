@@ -17,6 +17,7 @@ REFUSED = {
     "no_deletion_under_way": 409,
     "not_awaiting_approval": 409,
     "not_forcible": 409,
+    "not_changeable": 409,
     "not_retryable": 409,
     "project_has_liens": 409,
     "project_protected": 403,

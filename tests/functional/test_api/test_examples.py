@@ -85,6 +85,7 @@ def recorded(site):
     send("GET", "/v1/events?resource_id=77ab3c1e")
     send("POST", f"/v1/deletions/{demo}/restore")
     other = site.ask(OTHER)["id"]
+    send("PATCH", f"/v1/deletions/{other}", {"not_before": later, "ticket": "CHG-4711"})
     plans.ended(site, other, status=Status.LEFTOVERS)
     send("POST", f"/v1/deletions/{other}/retry")
     send("POST", f"/v1/deletions/{other}/cancel")

@@ -33,6 +33,7 @@ MORE_THAN_A_SCHEMA = {
     "not_in_catalog",
     "marker",
     "expires_at",
+    "not_before",
     "sort",
     "plan_id",
     "plan_hash",

@@ -14,7 +14,7 @@ from tests.functional.test_api import contract
 from tests.support.cases import each_case
 
 GUIDE = (pathlib.Path(__file__).parents[3] / "doc/source/api/v1.rst").read_text()
-REQUEST = r"^    (?:GET|POST|DELETE) /"
+REQUEST = r"^    (?:GET|POST|PATCH|DELETE) /"
 BLOCK = re.compile(rf"{REQUEST}.*\n(?:    .*\n|\n(?=    ))*", re.MULTILINE)
 
 

@@ -30,6 +30,7 @@ BODIES = {
     ("POST", "/v1/brake"): {"reason": "x"},
     ("POST", "/v1/liens"): {"project_id": "child-2", "origin": "o", "reason": "x"},
     ("POST", "/v1/waivers"): {"service_type": "dns", "reason": "x", "expires_at": IN_A_DAY, "allow_unknown": True},
+    ("PATCH", "/v1/deletions/{id}"): {"ticket": "x"},
     ("POST", "/v1/deletions/{id}/approve"): {"reason": "x"},
     ("DELETE", "/v1/projects/{id}/force"): {"reason": "x"},
     ("POST", "/v1/orphan-scans/{id}/adopt"): {"project_id": "0" * 32},
@@ -128,7 +129,8 @@ def agrees(site, caller, method, path, cell, rule=""):
 def test_the_api_answers_as_the_page_says(site):
     wrong = []
     for rule, calls, cells in rows():
-        for call in calls.split(", ") if "get_grants" not in rule else ():
+        # The rule to postpone allows a part of what the rule to change does: test_requests has it.
+        for call in calls.split(", ") if "get_grants" not in rule and "postpone" not in rule else ():
             method, path = call.strip("`").split(" ")
             assert (method, path) in OPERATIONS
             for caller, cell in zip(CALLERS, cells, strict=True):

@@ -514,7 +514,7 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     long_ago = store.now() - datetime.timedelta(hours=25)
     with store.database.begin() as c:
         table = tables.deletions
-        c.execute(table.update().where(table.c.id == ids[0]).values(created_at=long_ago))
+        c.execute(table.update().where(table.c.id == ids[0]).values(created_at=long_ago, begins_at=long_ago))
     assert store.load(ids[1])[0].cascades_before == 0, "a day is a day"
     any_site.ask("p1", mode="cascade", dry_run=True)
     assert store.load(ids[1])[0].cascades_before == 0, "later ones and dry runs do not count"

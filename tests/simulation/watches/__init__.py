@@ -11,7 +11,10 @@ from tests.simulation.watches.needs import Needs
 from tests.simulation.watches.orphans import Orphans
 from tests.simulation.watches.purge import Purges
 from tests.simulation.watches.recovery import Recovery
+from tests.simulation.watches.schedule import Schedule
 from tests.simulation.watches.trees import Trees
 
 #: What watches each run.
-WATCHES: tuple[type[Watch], ...] = (Trees, PluginLiens, Recovery, Orphans, Needs, Purges, Janitors, Access, Fairness)
+WATCHES: tuple[type[Watch], ...] = (
+    *(Trees, PluginLiens, Recovery, Orphans, Needs, Purges, Janitors, Access, Fairness, Schedule),
+)

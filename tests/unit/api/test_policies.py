@@ -11,6 +11,7 @@ from tests.support.cases import each_case
 #: Rules that allow admins only.
 ADMINS_ONLY = {
     policies.APPROVE,
+    policies.POSTPONE,
     policies.CANCEL_OF_ADMIN,
     policies.FORCE,
     policies.BRAKE_SET,
@@ -79,7 +80,7 @@ def test_every_rule_is_here():
     assert {rule.name for rule in policy_rules.list_rules()} == {
         "admin_required", *ADMINS_ONLY, *READERS, *DOMAIN_READERS, *MANAGERS,
     }  # fmt: skip
-    assert MANAGERS == {policies.CREATE, policies.RETRY, policies.CANCEL, policies.RESTORE}
+    assert MANAGERS == {policies.CREATE, policies.SET, policies.RETRY, policies.CANCEL, policies.RESTORE}
 
 
 @each_case("rule", sorted(ADMINS_ONLY))

@@ -11,7 +11,16 @@ from cleanup_orchestrator.core.approvals import Requests
 from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Origin, Status
 from cleanup_orchestrator.core.deletion import RoundPurpose as Purpose
 from cleanup_orchestrator.core.holds import Lien
-from cleanup_orchestrator.core.proposals import AbandonLeftovers, Approve, OverruleUses, Refused, Requester, Retry, Stop
+from cleanup_orchestrator.core.proposals import (
+    AbandonLeftovers,
+    Approve,
+    Change,
+    OverruleUses,
+    Refused,
+    Requester,
+    Retry,
+    Stop,
+)
 from cleanup_orchestrator.core.step import Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import RETRY_NOW_INTERVAL
 from tests.support.cases import each_case
@@ -49,6 +58,10 @@ def refused(proposal, requests=NONE, steps=(PORTS,), **values):
     return caught.value
 
 
+def change(by=USER, may_change=True, may_postpone=False, **fields):
+    return lambda seen: Change(by=by, seen=seen, fields=fields, may_change=may_change, may_postpone=may_postpone)
+
+
 def approve(by=USER):
     return lambda seen: Approve(by=by, seen=seen, reason="ticket")
 
@@ -74,10 +87,79 @@ def overrule(*users, attempt=1):
     )
 
 
+# -------------------------------------------------------------------------------------------------------------- changes
+DATE, LATER = NOW + datetime.timedelta(days=30), NOW + datetime.timedelta(days=60)
+SURVEY = Step("v", "d", StepKind.SURVEY)
+OF_ADMIN = Requests(of_admin=True)
+ALONE = {"may_change": False, "may_postpone": True}
+
+
+@each_case(
+    "fields,was,text",
+    [
+        ({"ticket": "B"}, {"ticket": "A"}, "its ticket is 'B' instead of 'A'"),
+        ({"request_reason": "why"}, {}, "its reason is 'why' instead of none"),
+        ({"not_before": NOW + datetime.timedelta(1)}, {}, "it begins at '2026-01-02T01:00:00Z' instead of none"),
+    ],
+)
+def test_a_change_says_what_it_was(fields, was, text):
+    applied = answered(change(**fields), steps=(SURVEY,), **was)
+    [event] = applied.events
+    assert event.message == f"changed by Ursula: {text}" and event.type == "deletion.changed"
+    [name] = fields
+    assert getattr(applied.deletion, name) == fields[name]
+    assert applied.deletion.wake_at == NOW
+    assert event.data[name]["from"] == was.get(name, "" if name != "not_before" else None)
+    assert answered(change(**was | fields), steps=(SURVEY,), **was | fields) is None
+
+
+@each_case("status,round_", [(S.ACCEPTED, 1), (S.DRAINING, 0), (S.DELETING, 0), (S.VERIFYING, 0)])
+def test_the_date_of_a_deletion_that_has_begun_stays(status, round_):
+    survey = Step("v", "d", StepKind.SURVEY, round=round_)
+    found = refused(change(not_before=NOW), steps=(survey,), status=status)
+    assert found.code == "not_changeable" and "has begun" in found.text
+    assert answered(change(ticket="T"), steps=(survey,), status=status).deletion.ticket == "T"
+
+
+@each_case(
+    "asked,requests,allowed",
+    [
+        (change(not_before=LATER), NONE, True),
+        (change(not_before=NOW), NONE, True),
+        (change(not_before=LATER), OF_ADMIN, False),
+        (change(ADMIN, not_before=NOW), OF_ADMIN, True),
+        (change(not_before=LATER, may_postpone=True), OF_ADMIN, True),
+        (change(not_before=NOW, may_postpone=True), OF_ADMIN, False),
+        (change(not_before=LATER, **ALONE), NONE, True),
+        (change(not_before=LATER, **ALONE), OF_ADMIN, True),
+        (change(not_before=NOW, **ALONE), NONE, False),
+        (change(not_before=LATER, ticket="T", **ALONE), NONE, False),
+        (change(not_before=LATER, ticket="T", may_postpone=True), OF_ADMIN, False),
+    ],
+)
+def test_an_earlier_date_needs_more_than_a_later_one(asked, requests, allowed):
+    """A user who may postpone may do nothing else, and no one but an admin hastens an admin's deletion."""
+    values = {"not_before": DATE, "ticket": "", "created_at": T0}
+    if allowed:
+        assert answered(asked, requests, (SURVEY,), **values) is not None
+    else:
+        assert refused(asked, requests, (SURVEY,), **values).code == "forbidden"
+
+
+def test_a_deletion_without_a_date_is_postponed_until_it_begins():
+    assert answered(change(not_before=LATER, **ALONE), OF_ADMIN, (SURVEY,)).deletion.not_before == LATER
+
+
 # ----------------------------------------------------------------------------------------------------------- refusals
 NOT_AWAITING = "does not wait for an approval"
 NOT_FORCED = "deletes nothing"
 REFUSALS = [
+    *((change(ticket="T"), {"status": each}, "not_changeable", f"is {each}") for each in transitions.FINAL),
+    (change(ticket="T"), {"status": S.CANCELLING}, "not_changeable", "is cancelling"),
+    (change(ticket="T"), {"status": S.LEFTOVERS}, "not_changeable", "is leftovers"),
+    (change(not_before=DATE), {"dry_run": True}, "not_changeable", "a dry run"),
+    (change(may_change=False, ticket="T"), {}, "forbidden", "only move the date"),
+    (retry(), {"not_before": DATE}, "not_retryable", "begins at 2026-01-31T01:00:00Z"),
     (approve(), {}, "not_awaiting_approval", NOT_AWAITING),
     (approve(), {**MANY, "status": S.CANCELLING}, "not_awaiting_approval", "it is cancelling"),
     (approve(), {**MANY, "status": S.FAILED}, "not_awaiting_approval", "it is failed"),

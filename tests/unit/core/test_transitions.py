@@ -137,6 +137,7 @@ STAYS = {
     "on_hold": {S.DELETING, S.CANCELLING},
     "plan_complete": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
     "project_gone": {S.DELETING, S.CANCELLING, S.DELETED, S.LEFTOVERS},
+    "scheduled": {S.DELETING, S.CANCELLING},
     "settled": {S.DELETING, S.CANCELLING, S.DELETED},
     "stalled": set(),
     "waiting": {S.DELETING, S.CANCELLING},
