@@ -95,6 +95,18 @@ def of_cascade(
     return lines + _found(client, project_id, found, None, dry_run) + alone
 
 
+def of_many(projects: Sequence[str], record: Mapping[str, str]) -> list[str]:
+    """Return what the cascades of the projects of a file destroy.
+
+    :param record: what the request says about itself; lines of the file can say something else
+    """
+    number = f"{len(projects)} project{'' if len(projects) == 1 else 's'}"
+    lines = [f"{number} and all their resources will be deleted. Deleted resources cannot be restored."]
+    words = {"not_before": "not before", "ticket": "ticket:", "request_reason": "reason:"}
+    lines += [f"  {words[name]} {one_line(value)}" for name, value in record.items()]
+    return [*lines, f"  {_list([one_line(each) for each in projects])}"]
+
+
 def of_purge(
     client: Proxy, project: str, project_id: str, plan_id: str | None, selected: Mapping[str, Any]
 ) -> list[str]:
@@ -153,7 +165,7 @@ def _found(client: Proxy, project_id: str, found: Found | None, plan_id: str | N
     number, services = sum(found.numbers.values()), overview.services(found.numbers)
     counted = f"{number} resource{'' if number == 1 else 's'} in {services} service{'' if services == 1 else 's'}"
     what = found.summary or (counted if number else "nothing")
-    at, ago = one_line(found.at), overview.ago(found.at, _now(client))
+    at, ago = one_line(found.at), overview.ago(found.at, now(client))
     lines = [f"  As of {ago} ({found.kind} of {at}): {what}" if ago else f"  As of {at} ({found.kind}): {what}"]
     lines += [f"    {line}" for line in overview.lines(found.numbers)]
     if not found.complete:
@@ -183,7 +195,7 @@ def _later(client: Proxy, project_id: str, found: Found) -> list[str]:
     ]
 
 
-def _now(client: Proxy) -> datetime.datetime | None:
+def now(client: Proxy) -> datetime.datetime | None:
     """Return the time by the clock of the server, which dates its records; ``None``: it does not tell."""
     try:
         moment = email.utils.parsedate_to_datetime(client.answered_at)

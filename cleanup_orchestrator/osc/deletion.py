@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator import shapes
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.words import Mode, Origin, Outcome, Status
-from cleanup_orchestrator.osc import arguments, cells, common, lookup, selection, usage, wait
+from cleanup_orchestrator.core.words import Outcome
+from cleanup_orchestrator.osc import arguments, cells, common, deletion_filters, lookup, selection, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.screen import Screen, unbroken
 from cleanup_orchestrator.sdk import one_line
@@ -25,7 +25,7 @@ def add_deletion(parser: argparse.ArgumentParser, many: bool = False, optional: 
     parser.add_argument(
         "deletions" if many else "deletion",
         metavar="<project>",
-        nargs="+" if many else "?" if optional else None,
+        nargs="*" if many else "?" if optional else None,
         help=f"Project of {'each' if many else 'the'} deletion (name or ID): its deletion under way, or else its "
         "latest one; or the ID of a deletion",
     )
@@ -66,6 +66,9 @@ class ListDeletion(common.Lister):
       Deletions that need an operator, with the reason:
         openstack project deletion list --attention
 
+      What was requested with a ticket, with the dates:
+        openstack project deletion list --ticket CHG-4711 --long
+
       The ids of failed deletions, for a script:
         openstack project deletion list --status failed -f value -c ID
     """
@@ -73,49 +76,14 @@ class ListDeletion(common.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--status",
-            metavar="<status>",
-            action="append",
-            choices=[lookup.LIVE, *(str(status) for status in Status)],
-            help=f"Only deletions in this status, one of {', '.join(Status)}, "
-            f"or '{lookup.LIVE}' for all that are under way (can be repeated)",
-        )
-        parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="Only deletions in this mode")
-        common.add_project(
-            parser, "Only deletions of this project (name or ID; also of a project that no longer exists)"
-        )
-        parser.add_argument("--user", metavar="<user>", help="Only deletions that this user requested (name or ID)")
-        parser.add_argument("--user-domain", metavar="<domain>", help="Domain that the user is in (name or ID)")
-        for name, text in (
-            ("--since", "Only deletions that were requested at this time or later"),
-            ("--until", "Only deletions that were requested before this time"),
-            ("--changed-since", "Only deletions that changed at this time or later, the latest change first"),
-        ):
-            parser.add_argument(
-                name, metavar="<time>", type=arguments.utc, help=f"{text} (UTC, YYYY-MM-DD[THH:MM:SSZ])"
-            )
-        parser.add_argument(
-            "--domain", metavar="<domain>", help="Only deletions of projects of this domain (name or ID)"
-        )
+        deletion_filters.add(parser)
+        common.add_project_domain(parser)
         parser.add_argument(
             "--sort",
             metavar="<key>[:<direction>]",
             help="Sort by these keys, such as created_at, status or project_name, each with :asc or :desc, separated "
             "by commas (default: created_at:desc)",
         )
-        parser.add_argument(
-            "--origin",
-            choices=[str(origin) for origin in Origin],
-            help="Only deletions of this origin",
-        )
-        parser.add_argument(
-            "--attention",
-            action="store_true",
-            help="Only deletions that need a person: blocked, stalled, failed, with leftovers, waiting for an "
-            "approval, or on hold by a lien or the brake",
-        )
-        parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
         common.add_long(parser)
         common.add_limit(parser, "deletions")
         parser.add_argument("--marker", metavar="<deletion>", help="List the deletions after this one (ID)")
@@ -123,53 +91,13 @@ class ListDeletion(common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each deletion."""
-        rows = list(self._deletions(parsed_args))
-        if parsed_args.attention and not rows:
-            sys.stderr.write(_NOTHING_TO_DO if _is_everything(parsed_args) else "None of these deletions needs you.\n")
-        return cells.of_list(shapes.Deletion, parsed_args, rows)
-
-    def _deletions(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         identity = self.app.client_manager.sdk_connection.identity
-        filters: dict[str, Any] = {
-            "status": parsed_args.status,
-            "mode": parsed_args.mode,
-            "origin": parsed_args.origin,
-            "parent_deletion_id": parsed_args.parent,
-            "attention": True if parsed_args.attention else None,
-            "created_since": parsed_args.since,
-            "created_until": parsed_args.until,
-            "changed_since": parsed_args.changed_since,
-            "sort": parsed_args.sort,
-            "marker": parsed_args.marker,
-        }
-        if parsed_args.domain:
-            filters["domain_id"] = common.find_domain(identity, parsed_args.domain)
-        if parsed_args.project:
-            filters |= lookup.project_filter(self.client, identity, parsed_args.project, parsed_args.project_domain)
-        if parsed_args.user:
-            filters |= lookup.user_filter(self.client, identity, parsed_args.user, parsed_args.user_domain)
-        return self.client.deletions(limit=parsed_args.limit, **filters)
-
-
-_NOTHING_TO_DO = "No deletion needs you.\n"
-
-
-def _is_everything(parsed_args: argparse.Namespace) -> bool:
-    """Whether the arguments of a list select by nothing but ``--attention``."""
-    names = [
-        "status",
-        "mode",
-        "project",
-        "user",
-        "domain",
-        "origin",
-        "parent",
-        "since",
-        "until",
-        "changed_since",
-        "marker",
-    ]
-    return not any(getattr(parsed_args, name) for name in names)
+        page = {"sort": parsed_args.sort, "marker": parsed_args.marker}
+        rows = list(deletion_filters.deletions(self.client, identity, parsed_args, parsed_args.limit, **page))
+        if parsed_args.attention and not rows:
+            some = deletion_filters.given(parsed_args, attention=False) or parsed_args.marker
+            sys.stderr.write("None of these deletions needs you.\n" if some else "No deletion needs you.\n")
+        return cells.of_list(shapes.Deletion, parsed_args, rows)
 
 
 class ShowDeletion(DeletionCommand, common.ShowOne):
@@ -202,8 +130,8 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         """Return the fields of the deletion, the most important first."""
         deletion = self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion)
         first = (
-            "id project_name project_id domain_id mode selection dry_run status summary attention message conditions "
-            "blockers children"
+            "id project_name project_id domain_id mode selection dry_run ticket request_reason not_before status "
+            "summary attention message conditions blockers children"
         )
         first += " forced liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]

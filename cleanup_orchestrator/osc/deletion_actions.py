@@ -1,4 +1,4 @@
-"""``openstack project deletion``: retries, forces, cancels, approves and restores."""
+"""``openstack project deletion``: changes, retries, forces, cancels, approves and restores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import common, confirm, lookup, request, wait
+from cleanup_orchestrator.osc import arguments, common, confirm, deletion_filters, lookup, many, request, usage, wait
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
 from cleanup_orchestrator.osc.screen import Screen
@@ -21,12 +21,15 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
     """Base of the commands that change each of the deletions that they take."""
 
     wanted = lookup.TO_CHANGE
+    verb: ClassVar[str]
     until: ClassVar[str] = ""  #: what --wait waits for; empty: there is no wait
+    takes_below: ClassVar[bool] = False  #: whether the change of a deletion is also one of those below it
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser, many=True)
+        many.add_options(parser)
         if self.until:
             request.add_wait_options(parser, self.until)
         else:
@@ -36,7 +39,6 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
     def act(
         self,
         parsed_args: argparse.Namespace,
-        verb: str,
         call: Callable[[str], dict[str, Any]],
         wanted: Callable[[Mapping[str, Any]], bool] = wait.deleted,
     ) -> Table:
@@ -50,12 +52,26 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
         def request_one(text: str) -> dict[str, Any]:
             return self.on_deletion(parsed_args, text, call)
 
-        return self.request_all(parsed_args.deletions, request_one, f"Cannot {verb} deletion", wanted, parsed_args)
+        chosen = self._matching(parsed_args) if many.check(parsed_args) else parsed_args.deletions
+        return self.request_all(chosen, request_one, f"Cannot {self.verb} deletion", wanted, parsed_args)
+
+    def fits(self, deletion: Mapping[str, Any]) -> bool:
+        """Whether the change is possible now. The API decides."""
+        return not deletion.get("finished_at")
+
+    def _matching(self, parsed_args: argparse.Namespace) -> list[str]:
+        """Return the ids of the deletions that the options select, after a preview and a question."""
+        identity = self.app.client_manager.sdk_connection.identity
+        rows = list(deletion_filters.deletions(self.client, identity, parsed_args, dry_run="false"))
+        covered = {str(row["id"]) for row in rows if self.takes_below and self.fits(row)}
+        alone = [row for row in rows if row.get("parent_deletion_id") not in covered]
+        return many.choose(alone, self.fits, self.verb, parsed_args)
 
 
 class RetryDeletion(ActOnDeletions):
     """Retry deletions."""
 
+    verb = "retry"
     patience = wait.RETRY_PATIENCE
     until = "the deletion has ended"
 
@@ -75,7 +91,56 @@ class RetryDeletion(ActOnDeletions):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Retry each deletion."""
-        return self.act(parsed_args, "retry", self.client.retry_deletion)
+        return self.act(parsed_args, self.client.retry_deletion)
+
+    def fits(self, deletion: Mapping[str, Any]) -> bool:
+        """Whether the deletion ended and needs a person, or is under way."""
+        return bool(deletion.get("retryable"))
+
+
+class SetDeletion(ActOnDeletions):
+    """Change the date, the reason or the ticket of deletions."""
+
+    verb = "change"
+    takes_below = True
+
+    _description = (
+        "Change the date, the reason or the ticket of deletions under way, and of those below them. The date can be "
+        "changed until a deletion begins."
+    )
+    _epilog = """
+    Examples:
+
+      Two more weeks:
+        openstack project deletion set --delay 14d demo
+
+      Not before a date:
+        openstack project deletion set --at 2027-01-31 demo
+
+      Begin now, instead of at the date:
+        openstack project deletion set --now demo
+
+      Move the date of all deletions of a ticket; the command says which, and asks:
+        openstack project deletion set --ticket CHG-4711 --at 2027-02-28
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        request.add_date(parser).add_argument("--now", action="store_true", help="Begin now")
+        parser.add_argument("--reason", metavar="<text>", type=arguments.given, help="New reason of the request")
+        parser.add_argument("--new-ticket", metavar="<ticket>", type=arguments.given, help="New ticket")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Change each deletion."""
+        new = {"request_reason": parsed_args.reason, "ticket": parsed_args.new_ticket}
+        changes = {name: value for name, value in new.items() if value}
+        if parsed_args.now or (at := request.date(parsed_args)):
+            changes["not_before"] = None if parsed_args.now else at
+        if not changes:
+            raise usage.UsageError("nothing to change: give --at, --delay, --now, --reason or --new-ticket")
+        return self.act(parsed_args, lambda id_: self.client.set_deletion(id_, **changes))
 
 
 class ForceDeletion(request.Requesting):
@@ -156,6 +221,8 @@ class ForceDeletion(request.Requesting):
 class CancelDeletion(ActOnDeletions):
     """Cancel deletions."""
 
+    verb = "cancel"
+    takes_below = True
     until = "the project is usable again"
 
     _description = (
@@ -167,16 +234,25 @@ class CancelDeletion(ActOnDeletions):
 
       openstack project deletion cancel --wait demo
 
+      All deletions that were requested with a ticket; the command says which, and asks:
+        openstack project deletion cancel --ticket CHG-4711
+
     With --wait the exit code is 0 only if all deletions ended as cancelled.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Cancel each deletion."""
-        return self.act(parsed_args, "cancel", self.client.cancel_deletion, wait.cancelled)
+        return self.act(parsed_args, self.client.cancel_deletion, wait.cancelled)
+
+    def fits(self, deletion: Mapping[str, Any]) -> bool:
+        """Whether the deletion can be cancelled now."""
+        return bool(deletion.get("cancellable"))
 
 
 class ApproveDeletion(ActOnDeletions):
     """Approve deletions that exceed a limit."""
+
+    verb = "approve"
 
     _description = (
         "Approve deletions of another user that wait because they exceed a limit of the operator: too many resources "
@@ -204,12 +280,18 @@ class ApproveDeletion(ActOnDeletions):
         def approve(deletion_id: str) -> dict[str, Any]:
             return self.client.approve_deletion(deletion_id, parsed_args.reason)
 
-        return self.act(parsed_args, "approve", approve)
+        return self.act(parsed_args, approve)
+
+    def fits(self, deletion: Mapping[str, Any]) -> bool:
+        """Whether the deletion waits for an approval."""
+        return common.is_true(deletion, "approval")
 
 
 class RestoreDeletion(ActOnDeletions):
     """Restore projects before anything of them is deleted."""
 
+    verb = "restore"
+    takes_below = True
     until = "the project is usable again"
 
     _description = (
@@ -230,12 +312,6 @@ class RestoreDeletion(ActOnDeletions):
     code is 0 only if all deletions ended as cancelled.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
-        return parser
-
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Restore each project."""
 
@@ -244,7 +320,11 @@ class RestoreDeletion(ActOnDeletions):
                 raise exceptions.CommandError("not confirmed, so not restored")
             return self.client.restore_deletion(deletion_id)
 
-        return self.act(parsed_args, "restore", restore, wait.cancelled)
+        return self.act(parsed_args, restore, wait.cancelled)
+
+    def fits(self, deletion: Mapping[str, Any]) -> bool:
+        """Whether the project can be restored now."""
+        return bool(deletion.get("restorable"))
 
     def _restored_grants(self, deletion_id: str) -> list[str]:
         """Return a line for each role assignment that a restore gives back.

@@ -258,6 +258,7 @@ class AdoptOrphan(request.Following, common.ShowOne):
         parser.add_argument("project", metavar="<project>", help="ID of the dead project")
         _add_scan(parser)
         parser.add_argument("--dry-run", action="store_true", help="Only list what would be deleted")
+        request.add_said_options(parser)
         request.add_wait_options(parser, "the deletion has ended")
         return parser
 
@@ -265,7 +266,9 @@ class AdoptOrphan(request.Following, common.ShowOne):
         """Request the deletion and return it."""
         request.check_wait_options(parsed_args)
         scan_id = parsed_args.scan or _latest(self.client)
-        adopted: dict[str, Any] = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
+        adopted: dict[str, Any] = self.client.adopt_orphans(
+            scan_id, parsed_args.project, parsed_args.dry_run, **request.said(parsed_args)
+        )
         (deletion,) = self.followed([adopted], wait.deleted, parsed_args)
         hidden = ("links", "counts", "blockers", "children", "waivers")
         return cells.details(shapes.Deletion, deletion, [name for name in deletion if name not in hidden])

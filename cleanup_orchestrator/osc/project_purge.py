@@ -51,6 +51,7 @@ class PurgeProject(request.Requesting):
         parser.add_argument("projects", metavar="<project>", nargs="+", help="Project(s) to purge (name or ID)")
         parser.add_argument("--domain", metavar="<domain>", help="Domain that the projects are in (name or ID)")
         selection.add_options(parser.add_argument_group("selection", "without these options, everything is selected"))
+        request.add_record_options(parser)
         request.add_plan_options(
             parser, "Delete only what this dry run (ID) of the same project found, with its selection"
         )
@@ -72,6 +73,7 @@ class PurgeProject(request.Requesting):
         identity = self.app.client_manager.sdk_connection.identity
         wanted, plan, plan_hash = selection.read(parsed_args), parsed_args.plan, parsed_args.plan_hash
         _check(parsed_args, bool(wanted))
+        record = request.record(parsed_args)
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)
@@ -79,7 +81,7 @@ class PurgeProject(request.Requesting):
                 lost = confirm.of_purge(self.client, project, project_id, plan, wanted)
                 confirm.ask(lost, "Delete?", "not confirmed, so not deleted")
             return self.client.create_deletion(
-                project_id, str(Mode.PURGE), parsed_args.dry_run, False, plan, plan_hash, wanted
+                project_id, str(Mode.PURGE), parsed_args.dry_run, False, plan, plan_hash, wanted, **record
             )
 
         return self.request_all(parsed_args.projects, ask, "Cannot purge project", wait.deleted, parsed_args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import arguments, common, usage, wait
+from cleanup_orchestrator.osc import arguments, common, selection, usage, wait
 from cleanup_orchestrator.osc.screen import Screen, command
 from cleanup_orchestrator.sdk import one_line
 
@@ -42,6 +43,68 @@ def add_wait_options(parser: Any, until: str) -> None:
         action="store_true",
         help="Stop waiting, with exit code 3, when something blocks a deletion that only a person can clear",
     )
+
+
+def add_date(parser: Any) -> Any:
+    """Add --at and --delay to a new group that allows one of them, and return the group."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--at",
+        metavar="<time>",
+        type=arguments.utc,
+        help="Begin nothing before this time (UTC, YYYY-MM-DD[THH:MM:SSZ]; a date is its beginning)",
+    )
+    group.add_argument(
+        "--delay",
+        metavar="<duration>",
+        type=selection.age,
+        help="Begin nothing before this time has passed, such as 90d or 12h (units: s, m, h, d, w)",
+    )
+    return group
+
+
+def date(parsed_args: argparse.Namespace) -> str | None:
+    """Return the date of --at or --delay, as the API takes it; ``None``: none is given."""
+    at: str | None = parsed_args.at
+    if parsed_args.delay is None:
+        return at
+    try:
+        moment: datetime.datetime = datetime.datetime.now(datetime.timezone.utc) + parsed_args.delay
+    except OverflowError as exc:
+        raise usage.UsageError("--delay is after the year 9999; nothing was changed") from exc
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def add_said_options(parser: Any) -> None:
+    """Add --reason and --ticket."""
+    parser.add_argument("--reason", metavar="<text>", type=arguments.given, help="Why; every report has it")
+    parser.add_argument(
+        "--ticket",
+        metavar="<ticket>",
+        type=arguments.given,
+        help="Reference of the request, such as the number of a change; other commands find the deletions by it",
+    )
+
+
+def add_record_options(parser: Any) -> None:
+    """Add --reason, --ticket, --at and --delay."""
+    add_said_options(parser)
+    add_date(parser)
+
+
+def said(parsed_args: argparse.Namespace) -> dict[str, str]:
+    """Return the reason and the ticket, as the API takes them."""
+    texts = {"request_reason": parsed_args.reason, "ticket": parsed_args.ticket}
+    return {name: value for name, value in texts.items() if value}
+
+
+def record(parsed_args: argparse.Namespace) -> dict[str, str]:
+    """Return the reason, the ticket and the date, as the API takes them."""
+    if (at := date(parsed_args)) is None:
+        return said(parsed_args)
+    if parsed_args.dry_run:
+        raise usage.UsageError("--at and --delay: not with --dry-run, which changes nothing; nothing was deleted")
+    return {**said(parsed_args), "not_before": at}
 
 
 def add_plan_options(parser: Any, plan: str) -> None:

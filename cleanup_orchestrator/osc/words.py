@@ -51,6 +51,8 @@ TEXTS = {
 #: By field or parameter of the API: the option or the argument. For the others the name is that of the option.
 _OPTIONS = {
     "allow_unknown": "--not-yet",
+    "not_before": "--at",
+    "request_reason": "--reason",
     "created_since": "--since",
     "created_until": "--until",
     "domain_id": "--domain",

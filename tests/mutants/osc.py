@@ -120,8 +120,8 @@ MUTATIONS = (
     Mutation(
         "A command that changes a deletion takes the latest one of a renamed project",
         f"{OSC}deletion_actions.py",
-        "    wanted = lookup.TO_CHANGE\n    until: ClassVar[str]",
-        "    wanted = lookup.TO_READ\n    until: ClassVar[str]",
+        "    wanted = lookup.TO_CHANGE\n    verb: ClassVar[str]",
+        "    wanted = lookup.TO_READ\n    verb: ClassVar[str]",
         of("lookup"),
     ),
     Mutation(
@@ -351,7 +351,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The token goes to the host that a link names",
-        f"{SDK}proxy.py",
+        f"{SDK}urls.py",
         'return urllib.parse.urlsplit(following or "").query',
         'return following or ""',
         tests("sdk/proxy"),
@@ -365,9 +365,9 @@ MUTATIONS = (
     ),
     Mutation(
         "An id with a slash reaches another path",
-        f"{SDK}proxy.py",
-        'return urllib.parse.quote(_id(value), safe="")',
-        "return urllib.parse.quote(_id(value))",
+        f"{SDK}urls.py",
+        'return urllib.parse.quote(id_of(value), safe="")',
+        "return urllib.parse.quote(id_of(value))",
         tests("sdk/proxy"),
     ),
     Mutation(

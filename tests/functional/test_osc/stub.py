@@ -311,6 +311,10 @@ class Cloud:
         if id_ not in self.deletions:
             return self.error(404, "deletion_not_found", f"There is no deletion {id_}.")
         rest = parts[3:]
+        if not rest and method == "PATCH":
+            for state in self.deletions[id_]:
+                state |= body
+            return 200, {"deletion": self.step(id_)}, {}
         if not rest:
             return 200, {"deletion": self.step(id_)}, {}
         if rest[0] == "approve" and method == "POST":
@@ -426,6 +430,7 @@ class Cloud:
             "dry_run": body["dry_run"],
             "include_subtree": "include_subtree" in body,
         }
+        asked |= {name: body[name] for name in ("request_reason", "ticket", "not_before") if name in body}
         id_ = self.add_deletion(project, *states, **asked)
         return 202, {"deletion": self.step(id_)}, {"Location": f"{self.url}{CLEANUP}/v1/deletions/{id_}"}
 
@@ -460,7 +465,7 @@ class Cloud:
     @staticmethod
     def fits(row, query):
         names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason", "action")
-        names += ("project_name", "user_id", "user_name")
+        names += ("project_name", "user_id", "user_name", "ticket")
         named = {each["id"] for each in (row.get("data") or {}).get("resources", ())}
         if "resource_id" in query and query["resource_id"][0] not in named:
             return False

@@ -300,7 +300,7 @@ def at_a_terminal(openstack, monkeypatch, terminal):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("cliff.utils.terminal_width", lambda: WIDTH)
     now = datetime.datetime(2026, 11, 21, 10, 12, tzinfo=datetime.timezone.utc)
-    monkeypatch.setattr(confirm, "_now", lambda _client: now)
+    monkeypatch.setattr(confirm, "now", lambda _client: now)
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)  # those of pytest
     terminal("n\n")
     return openstack

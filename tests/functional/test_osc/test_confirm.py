@@ -22,13 +22,13 @@ PLAN = {
     ],
 }
 
-_REAL_NOW = confirm._now
+_REAL_NOW = confirm.now
 
 
 @pytest.fixture(autouse=True)
 def _at_ten_past_ten(monkeypatch):
     now = datetime.datetime(2026, 11, 21, 10, 10, tzinfo=datetime.timezone.utc)
-    monkeypatch.setattr(confirm, "_now", lambda _client: now)
+    monkeypatch.setattr(confirm, "now", lambda _client: now)
 
 
 def asked(cloud):
@@ -270,7 +270,7 @@ def test_a_report_that_a_purge_made_old_says_so(openstack, stub_cloud, demo, ter
 
 def test_the_age_is_by_the_clock_of_the_server(openstack, stub_cloud, demo, terminal, monkeypatch):
     stub_cloud.add_deletion(demo, REPORTED)
-    monkeypatch.setattr(confirm, "_now", _REAL_NOW)
+    monkeypatch.setattr(confirm, "now", _REAL_NOW)
     monkeypatch.setattr(
         "http.server.BaseHTTPRequestHandler.date_time_string", lambda *_: "Sat, 21 Nov 2026 12:02:00 GMT"
     )

@@ -63,7 +63,15 @@ class TestWithoutAsync:
             }
 
         extended, theirs = options(DeleteProject), options(stock.DeleteProject)
+        projects = theirs.pop("projects")
         assert {name: extended[name] for name in theirs} == theirs
+        assert extended["projects"] == tuple("*" if each == "+" else each for each in projects), "or a file names them"
+
+    def test_without_a_project_nothing_is_deleted(self, openstack, stub_cloud):
+        for options in ((), ("--async",), ("--async", "--from-file", "x", "demo")):
+            result = openstack("project", "delete", *options)
+            assert result.code == 2 and "name the projects to delete" in result.err
+        assert not stub_cloud.made("DELETE")
 
     def test_exit_code_of_a_process(self, process, stub_cloud):
         demo = stub_cloud.add_project("demo")

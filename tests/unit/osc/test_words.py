@@ -6,6 +6,7 @@ import string
 
 import requests
 import webob
+from openstackclient import shell
 
 from cleanup_orchestrator.api import errors, responses
 from cleanup_orchestrator.api.operations import OPERATIONS
@@ -93,6 +94,14 @@ def parsers():
     for point in importlib.metadata.entry_points(group="openstack.project_cleanup.v1"):
         yield point.load()(None, None).get_parser(point.name)
     yield project_delete.DeleteProject(None, None).get_parser("project delete")
+
+
+def test_no_option_is_the_beginning_of_one_of_openstack_itself():
+    """``openstack`` takes ``--in 90d`` for its own ``--insecure``, wherever it stands."""
+    own = {option for action in shell.OpenStackShell().parser._actions for option in action.option_strings}
+    ours = {option for parser in parsers() for action in parser._actions for option in action.option_strings}
+    long = [option for option in ours - own if option.startswith("--")]
+    assert [option for option in long if any(each.startswith(option) for each in own)] == []
 
 
 def test_each_option_exists():
