@@ -40,6 +40,7 @@ _CONDITIONS = {
     "on_hold": _("On hold"),
     "plan_complete": _("Plan complete"),
     "project_gone": _("Project gone"),
+    "scheduled": _("Waits for its date"),
     "settled": _("Old tokens expired"),
     "stalled": _("Stalled"),
     "waiting": _("Waiting for projects below"),

@@ -93,8 +93,8 @@ MUTATIONS = (
     Mutation(
         "A deletion that is not confirmed is requested with the others",
         f"{PANELS}deletions/request/confirm.py",
-        "if not wanted or any(one.confirm.errors for one in wanted):",
-        "if not wanted or all(one.confirm.errors for one in wanted):",
+        "self.record.errors or any(one.confirm.errors for one in wanted):",
+        "self.record.errors or all(one.confirm.errors for one in wanted):",
         PAGES,
     ),
     Mutation(
@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         "A deletion is not bound to the plan that the page shows",
         f"{PANELS}deletions/request/preview.py",
-        "        if self.bound and self.plan:\n            return parameters",
+        "        if bind and self.bound and self.plan:\n            return parameters",
         "        if False:\n            return parameters",
         PAGES,
     ),

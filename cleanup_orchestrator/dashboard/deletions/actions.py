@@ -1,4 +1,4 @@
-"""The pages that retry, cancel, restore and approve a deletion."""
+"""The pages that change, retry, cancel, restore and approve a deletion."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from django import forms
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.dashboard import calls, fields, pages
+from cleanup_orchestrator.dashboard import calls, fields, pages, times
 from cleanup_orchestrator.dashboard.deletions import states
 
 #: Characters of a reason at most.
@@ -39,6 +39,10 @@ class ActionPage(pages.FormPage):
     def possible(self) -> bool:
         """Return whether the state of the deletion allows the action."""
         raise NotImplementedError
+
+    def permitted(self) -> bool:
+        """Return whether the policy allows the action."""
+        return calls.allowed_for(self.request, self.rule, self.deletion)
 
     def shown(self) -> str:
         """Return what the user decides on. The form sends it back: the page can be old."""
@@ -68,7 +72,7 @@ class ActionPage(pages.FormPage):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the deletion, and whether the action is possible."""
         context = super().get_context_data(**kwargs)
-        permitted = calls.allowed_for(self.request, self.rule, self.deletion)
+        permitted = self.permitted()
         return context | {
             "deletion": self.deletion,
             "name": self.name,
@@ -76,6 +80,96 @@ class ActionPage(pages.FormPage):
             "permitted": permitted,
             "possible": permitted and self.possible(),
         }
+
+
+class RecordForm(fields.Form):
+    """What a request says about itself."""
+
+    request_reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        required=False,
+        max_length=REASON,
+        help_text=gettext_lazy("Why the project is deleted: one line. Every report has it."),
+    )
+    ticket = forms.CharField(
+        label=gettext_lazy("Ticket"),
+        required=False,
+        max_length=128,
+        help_text=gettext_lazy("Such as the number of a change. The filter of the deletions finds it."),
+    )
+    not_before = times.FutureTimeField(
+        label=gettext_lazy("Not before (UTC)"),
+        required=False,
+        help_text=gettext_lazy(
+            "Until this time nothing is locked or deleted. With a time, the deletion is not bound to a list: what "
+            "exists at that time is deleted. An empty field: at once."
+        ),
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that have a value, as the API takes them."""
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+class ChangeForm(RecordForm):
+    """What becomes of a request."""
+
+    begin_now = forms.BooleanField(
+        label=gettext_lazy("Begin now"), required=False, help_text=gettext_lazy("Instead of at a date.")
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("request_reason", "ticket", "not_before"):
+            self.fields[name].help_text = _("An empty field: as it is.")
+
+    def clean(self) -> dict[str, Any]:
+        """Check that something changes, and that there is one date."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("begin_now") and cleaned.get("not_before"):
+            self.add_error("begin_now", _("Clear the date, or this choice."))
+        if not self.errors and not self.given():
+            self.add_error(None, _("Nothing changes. Fill in a field."))
+        return cleaned
+
+    def changes(self) -> dict[str, Any]:
+        """Return the changes, as the API takes them."""
+        given = self.given()
+        return {**given, "not_before": None} if given.pop("begin_now", None) else given
+
+
+def changeable(request: HttpRequest, deletion: sdk.Deletion) -> bool:
+    """Return whether the policy allows a change of a deletion under way."""
+    rules = ("cleanup:deletions:set", "cleanup:deletions:postpone")
+    under_way = not deletion.finished_at and deletion.status != "cancelling"
+    return under_way and any(calls.allowed_for(request, rule, deletion) for rule in rules)
+
+
+class Change(ActionPage):
+    """Change the date, the reason or the ticket."""
+
+    form_class = ChangeForm
+    page_title = gettext_lazy("Change the deletion of project {{ name }}")
+    template_name = "project_cleanup/deletions/change.html"
+    submit_label = gettext_lazy("Change")
+
+    def permitted(self) -> bool:
+        """Return whether the policy allows the change."""
+        return changeable(self.request, self.deletion)
+
+    def possible(self) -> bool:
+        """Return whether the deletion is under way."""
+        return not self.deletion.finished_at
+
+    def shown(self) -> str:
+        """Return also the date that the page showed."""
+        return f"{super().shown()} {self.deletion.not_before or ''}"
+
+    def act(self, form: forms.Form) -> str:
+        """Change the deletion."""
+        assert isinstance(form, ChangeForm)
+        calls.proxy(self.request).set_deletion(self.deletion.id, **form.changes())
+        return str(_("The deletion of project %s is changed.") % self.name)
 
 
 class Retry(ActionPage):

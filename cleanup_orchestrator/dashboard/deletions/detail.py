@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
-from cleanup_orchestrator.dashboard.deletions import states, tabs
+from cleanup_orchestrator.dashboard.deletions import actions, states, tabs
 from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
 
 
@@ -25,6 +25,8 @@ def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
         "force": ("cleanup:projects:force", deletion.forcible),
     }
     shown = {name for name, (rule, now) in possible.items() if now and calls.allowed_for(request, rule, deletion)}
+    if actions.changeable(request, deletion):
+        shown.add("change")
     if {"restore", "cancel"} <= shown:  # the same call in two words
         shown.remove("cancel" if states.gives_back(deletion) else "restore")
     return shown

@@ -33,6 +33,7 @@ class Filter(fields.Form):
         choices=[("", _("Hide")), ("also", _("Show also")), ("only", _("Show only"))],
     )
     project = forms.CharField(label=_("Project (name or ID)"), required=False, max_length=255)
+    ticket = forms.CharField(label=_("Ticket"), required=False, max_length=128)
 
 
 def query_of(request: HttpRequest) -> tuple[Filter, dict[str, Any]]:

@@ -21,6 +21,7 @@ _NOTABLE = (
     "halted",
     "on_hold",
     "project_gone",
+    "scheduled",
     "stalled",
     "waiting",
     "waived",

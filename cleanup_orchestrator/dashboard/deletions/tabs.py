@@ -40,7 +40,7 @@ _PLACED = frozenset(
         *("origin", "status", "reason", "message", "summary", "attention", "attention_message", "attempt"),
         *("cancellable", "retryable", "restorable", "forcible", "plan_id", "plan_hash", "point_of_no_return_at"),
         *("user_id", "user_name", "request_id", "created_at", "updated_at", "status_at", "progress_at"),
-        *("finished_at", "drained_at", "project_gone_at", "settle_until"),
+        *("request_reason", "ticket", "not_before", "finished_at", "drained_at", "project_gone_at", "settle_until"),
     }
 )
 

@@ -209,8 +209,8 @@ def test_an_approval_is_of_as_many_resources_as_were_shown(site, found, made):
     assert site.api.calls("get_deletion") == made
 
 
-@pytest.mark.parametrize(("user_id", "buttons"), [("alice", {"approve", "retry", "cancel", "force"}),
-                                                  ("me", {"retry", "cancel", "force"})])  # fmt: skip
+@pytest.mark.parametrize(("user_id", "buttons"), [("alice", {"approve", "change", "retry", "cancel", "force"}),
+                                                  ("me", {"change", "retry", "cancel", "force"})])  # fmt: skip
 def test_the_user_who_requested_a_deletion_does_not_approve_it(site, user_id, buttons):
     assert detail.buttons_of(request(), deletion(conditions=[APPROVAL], user_id=user_id)) == buttons
     site.allowed = {"cleanup:deletions:cancel"}

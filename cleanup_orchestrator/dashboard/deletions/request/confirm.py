@@ -16,6 +16,7 @@ from horizon import messages
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, fields, pages
+from cleanup_orchestrator.dashboard.deletions.actions import RecordForm
 from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
 from cleanup_orchestrator.dashboard.deletions.request import preview, projects
 from cleanup_orchestrator.dashboard.deletions.request.forms import ConfirmForm
@@ -47,6 +48,11 @@ class Preview(pages.Page):
     template_name = "project_cleanup/request/preview.html"
 
     @cached_property
+    def record(self) -> RecordForm:
+        """The form with what the request says about itself."""
+        return RecordForm(self.request.POST if self.request.method == "POST" else None, prefix="record")
+
+    @cached_property
     def found(self) -> list[preview.Found]:
         """The dry runs of the query. A deletion that is no dry run is left out."""
         ids = dict.fromkeys(id_ for id_ in self.request.GET.getlist("dry_run") if DELETION_ID.fullmatch(id_))
@@ -59,7 +65,8 @@ class Preview(pages.Page):
         moving = any(one.moving for one in self.found)
         wanted = [one for one in self.found if one.confirm is not None]
         context |= {"found": self.found, "moving": moving, "again_url": self._again(), "wanted": wanted}
-        context |= {"problems": fields.problems(one.confirm for one in wanted), "form_id": "pc-confirm-form"}
+        shown = [self.record, *(one.confirm for one in wanted)]
+        context |= {"problems": fields.problems(shown), "form_id": "pc-confirm-form", "record": self.record}
         if wanted:
             context |= {"danger": any(one.deletes for one in wanted), "submit_label": _label(wanted)}
         return context
@@ -74,7 +81,7 @@ class Preview(pages.Page):
         """Request the deletions. If one is not confirmed, none is requested."""
         self._add_forms(request.POST)
         wanted = [one for one in self.found if one.confirm is not None]
-        if not wanted or any(one.confirm.errors for one in wanted):
+        if not wanted or self.record.errors or any(one.confirm.errors for one in wanted):
             return self.render_to_response(self.get_context_data(**kwargs))
         made, refused = self._request(wanted)
         if len(made) == 1 and not refused:
@@ -102,7 +109,8 @@ class Preview(pages.Page):
                 refused.append(Refused(one.dry_run, _("This was requested already. Make a new dry run.")))
                 continue
             try:
-                made.append(client.create_deletion(**one.wanted()))
+                record = self.record.given()
+                made.append(client.create_deletion(**one.wanted(bind="not_before" not in record), **record))
             except calls.FAILURES as exc:
                 calls.check_login(exc)
                 problem, deletion_id = projects.refusal(exc)

@@ -132,11 +132,14 @@ class Found:
         """Whether the deletion can be requested as it was tried."""
         return self.planned and not self.expired and not (self.deletes and self.plan is None)
 
-    def wanted(self) -> dict[str, Any]:
-        """Return the parameters of the request: those of the dry run, bound to its plan if that is possible."""
+    def wanted(self, bind: bool = True) -> dict[str, Any]:
+        """Return the parameters of the request: those of the dry run.
+
+        :param bind: whether the request is bound to the plan of the dry run, if that is possible
+        """
         run = self.dry_run
         parameters: dict[str, Any] = {"project_id": run.project_id, "mode": run.mode}
-        if self.bound and self.plan:
+        if bind and self.bound and self.plan:
             return parameters | {"plan_id": self.plan.id, "plan_hash": self.plan.hash}
         return parameters | {"include_subtree": bool(run.include_subtree), "selection": selection_of(run) or None}
 
