@@ -27,6 +27,7 @@ MODULES = (
     "cleanup_orchestrator.engine.deletions",
     "cleanup_orchestrator.engine.keystone_listener",
     "cleanup_orchestrator.monitoring.server",
+    "cleanup_orchestrator.notices.options",
     "cleanup_orchestrator.service",
     "cleanup_orchestrator.store.database",
     "cleanup_orchestrator.store.orphans",

@@ -28,7 +28,7 @@ from cleanup_orchestrator.cloud import catalog, connections, protection, protoco
 from cleanup_orchestrator.core.redact import short
 from cleanup_orchestrator.engine import deletions, keystone_listener
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.messaging import notifications, rpc
+from cleanup_orchestrator.messaging import background, notifications, rpc
 from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
@@ -365,7 +365,8 @@ class Running:
             _join(backs, time.monotonic() + 2 * _LAST_CALLS)
             ended = _join((*ends, *self._threads), time.monotonic() + 1)
         if self.components.announcer is not None:
-            self.components.announcer.close(_LAST_CALLS)
+            self.components.announcer.close(_LAST_CALLS)  # first: it gives the notices to the queues of their drivers
+            background.close_all(_LAST_CALLS)
         if self._monitoring is not None:
             _join([_thread("stop", self._monitoring.close)], time.monotonic() + 2)
         _join([_thread("stop", part.context.budget.close) for part in self._workers], time.monotonic() + 2)

@@ -23,6 +23,8 @@ from cleanup_orchestrator.core.times import utc
 
 #: Reason of the condition ``waiting``: the deletion has not begun, because every place is taken.
 QUEUE = "queue"
+#: Reason of the condition ``scheduled``: the date is not near. When it is: ``in_7_days``, by ``[deletion] reminders``.
+DATE = "date"
 
 
 def fine(type_: Type, message: str = "") -> SetCondition:
@@ -193,7 +195,8 @@ def _scheduled(view: Snapshot, _plan: ActionPlan) -> SetCondition | None:
     if at is None or not view.waits_for_date:
         return None
     text = f"nothing of it begins before {utc(at)}: 'openstack project deletion set {view.deletion.id} --at' changes it"
-    return SetCondition(Type.SCHEDULED, True, "date", text)
+    near = [days for days in view.rules.reminders if view.now >= at - datetime.timedelta(days=days)]
+    return SetCondition(Type.SCHEDULED, True, f"in_{min(near)}_days" if near else DATE, text)
 
 
 def _approval(_view: Snapshot, plan: ActionPlan) -> SetCondition | None:

@@ -144,7 +144,8 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
     if view.waits_for_date and d.not_before is not None:
         # Not even the catalog is read: what a survey finds today may be wrong at the date.
-        plan.wake_only(d.not_before)
+        ahead = (d.not_before - datetime.timedelta(days=days) for days in (0, *view.rules.reminders))
+        plan.wake_only(min(at for at in ahead if at > view.now))
         return ()
     survey = plan.run(StepKind.SURVEY)
     if survey is None:

@@ -34,6 +34,8 @@ class EventType(StrEnum):
     LIEN_ENDED = "lien.ended"
     LIEN_FORESEEN = "lien.foreseen"
     LIEN_RAISED = "lien.raised"
+    NOTICE_FAILED = "notice.failed"
+    NOTICE_SENT = "notice.sent"
     PROJECT_CLOSED = "project.closed"
     RECOVERY_OPENED = "recovery.opened"
     RESOURCE_ABANDONED = "resource.abandoned"

@@ -25,6 +25,7 @@ class Rules:
     empty_inventories: int = 2  #: complete and empty inventories in a row before the project is removed
     approval_resources: int = 0  #: resources that one deletion may delete without an approval; 0: no limit
     approval_deletions: int = 0  #: cascades in 24 hours that need no approval; 0: no limit
+    reminders: tuple[int, ...] = ()  #: days before the date of a deletion at which its condition and a notice say so
     recovery_window: datetime.timedelta = datetime.timedelta(0)  #: between the inventory and the first delete; 0: none
     force_attempts: int = 3  #: tries at a step before force is used on what it left
     force_patience: datetime.timedelta = datetime.timedelta(seconds=300)  #: without progress before force is used

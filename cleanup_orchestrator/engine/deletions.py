@@ -51,6 +51,14 @@ OPTS = {
         ),
     ],
     "deletion": [
+        cfg.ListOpt(
+            "reminders",
+            default=[30, 7, 1],
+            item_type=cfg.types.Integer(min=1, max=3650),
+            mutable=True,
+            help="Days before the date of a deletion at which its condition 'scheduled' changes, so that a "
+            "notification and the notices of [notices] remind of it. Empty: never.",
+        ),
         cfg.FloatOpt(
             "recovery_window",
             default=0.0,
@@ -164,6 +172,7 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
         deletions_at_once=conf.engine.deletions_at_once,
         approval_resources=conf.approval.resources,
         approval_deletions=conf.approval.deletions_a_day,
+        reminders=tuple(conf.deletion.reminders),
         recovery_window=datetime.timedelta(days=conf.deletion.recovery_window),
         force_attempts=conf.force.attempts,
         force_patience=seconds(conf.force.patience),

@@ -11,10 +11,9 @@ complete.
 from __future__ import annotations
 
 import datetime
-import os
+import functools
 import queue
 import socket
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,12 +21,14 @@ from oslo_log import log
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.condition_types import CONDITIONS, ConditionType
+from cleanup_orchestrator.core.conditions import DATE
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus, counted
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.core.times import utc
+from cleanup_orchestrator.messaging.background import Background
 from cleanup_orchestrator.monitoring import metrics
 
 LOG = log.getLogger(__name__)
@@ -36,9 +37,6 @@ PREFIX = "project_cleanup.deletion"
 LIEN = "project_cleanup.lien"
 BRAKE = "project_cleanup.brake"
 SCAN_PREFIX = "project_cleanup.orphan_scan"
-
-#: Event type, a function that returns the payload when it is sent, and whether the priority is ``error``.
-_Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
 #: Statuses and conditions that need an operator: sent with the priority ``error``.
 _ERRORS = frozenset({"failed", *(rule.begun for rule in CONDITIONS.values() if rule.error)})
@@ -49,11 +47,11 @@ _COUNTERS = ("found", "deleted", "remaining", "kept", "abandoned", "unknown", "c
 #: Users that a notification names at most.
 MAX_MEMBERS = 1000
 
+#: The date of a deletion comes near.
+REMINDER = "reminder"
+
 #: Statuses before the first delete.
 _BEFORE_DELETES = frozenset({Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.RECOVERABLE})
-
-#: Maximum number of notifications that wait for the broker; further ones are dropped.
-_WAITING = 1000
 
 
 class Sender(Protocol):
@@ -77,6 +75,8 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         types.append(str(after.status))
     if after.forced is not None and before is not None and before.forced != after.forced:
         types.append("forced")
+    if before is not None and _came_near(before, after):
+        types.append(REMINDER)
     was = _texts(before) if before else {}
     now = _texts(after)
     for type_, rule in CONDITIONS.items():
@@ -85,6 +85,12 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         elif type_ in was and type_ not in now and not moved:  # a new status implies it
             types.append(rule.over)
     return tuple(filter(None, types))
+
+
+def _came_near(before: Deletion, after: Deletion) -> bool:
+    """Return whether the date of a deletion that waits for it has come near."""
+    was, now = (each.condition(ConditionType.SCHEDULED) for each in (before, after))
+    return was is not None and now is not None and now.reason not in (was.reason, DATE)
 
 
 def _texts(deletion: Deletion) -> dict[str, str]:
@@ -201,10 +207,7 @@ class Announcer:
         :param recovery_window: returns the time between an inventory and the first delete, as configured now
         """
         self._sender, self._steps, self._window = sender, steps, recovery_window
-        self._waiting: queue.Queue[_Message | None] = queue.Queue(_WAITING)
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-        self._lock = threading.Lock()
+        self._background = Background("notifications")
 
     def deletion_saved(self, before: Deletion | None, after: Deletion) -> None:
         """Announce what has changed in a deletion; ``before`` is ``None``: it was created."""
@@ -238,8 +241,7 @@ class Announcer:
         :param error: send it with the priority ``error``: it needs an operator
         """
         try:
-            self._start()
-            self._waiting.put_nowait((event_type, said, error))
+            self._background.put(functools.partial(self._send, event_type, said, error))
         except queue.Full:
             metrics.NOTIFICATIONS.labels("dropped").inc()
             LOG.warning("dropped notification %s: too many are waiting", event_type)
@@ -248,35 +250,17 @@ class Announcer:
             LOG.warning("could not queue notification %s: %s", event_type, failure)
 
     def close(self, patience: float) -> None:
-        """Send the waiting notifications, and end the thread.
+        """Send the waiting notifications, and end the thread; see :meth:`Background.close`."""
+        self._background.close(patience)
 
-        :param patience: seconds to wait for the queue, and again for the thread
-        """
-        if self._thread is not None and self._pid == os.getpid():
-            try:
-                self._waiting.put(None, timeout=patience)
-            except queue.Full:
-                return
-            self._thread.join(timeout=patience)
-
-    def _start(self) -> None:
-        # Started with the first commit, in the process that makes it: a thread does not survive a fork.
-        with self._lock:
-            if self._thread is None or self._pid != os.getpid():
-                self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
-                self._pid = os.getpid()
-                self._thread.start()
-
-    def _run(self) -> None:
-        while (message := self._waiting.get()) is not None:
-            event_type, said, error = message
-            try:
-                send = self._sender.error if error else self._sender.info
-                send({}, event_type, said())
-                metrics.NOTIFICATIONS.labels("sent").inc()
-            except Exception as failure:
-                metrics.NOTIFICATIONS.labels("failed").inc()
-                LOG.warning("could not send notification %s: %s", event_type, failure)
+    def _send(self, event_type: str, said: Callable[[], Mapping[str, Any]], error: bool) -> None:
+        try:
+            send = self._sender.error if error else self._sender.info
+            send({}, event_type, said())
+            metrics.NOTIFICATIONS.labels("sent").inc()
+        except Exception as failure:
+            metrics.NOTIFICATIONS.labels("failed").inc()
+            LOG.warning("could not send notification %s: %s", event_type, failure)
 
 
 def publisher_id() -> str:
@@ -287,6 +271,6 @@ def publisher_id() -> str:
 def event_types() -> tuple[str, ...]:
     """Return every event type about deletions, liens and the brake."""
     conditions = (what for rule in CONDITIONS.values() for what in (rule.begun, rule.over) if what)
-    of_deletions = (*map(str, Status), "forced", *conditions)
+    of_deletions = (*map(str, Status), "forced", REMINDER, *conditions)
     others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.set", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

@@ -87,7 +87,7 @@ class Store:
         self.deletes = Deletes(database).of_step
 
         journal = Journal(database)
-        self.events, self.append_events = journal.page, journal.append
+        self.events, self.append_events, self.note = journal.page, journal.append, journal.note
         self.events_of_resource = journal.of_resource
 
         changes = Changes(database)

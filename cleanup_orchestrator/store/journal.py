@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard, records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import ROWS, Repository
+from cleanup_orchestrator.store.database import ROWS, Repository, database_time
 from cleanup_orchestrator.store.transient import retry_transient
 
 _REMEDY = 4000  #: characters of a remedy in a line that may name 100 resources
@@ -110,6 +110,16 @@ class Journal(Repository):
                 return False
             write_journal(c, step.owner_id, now, events)
             return True
+
+    @retry_transient
+    def note(self, deletion_id: str, event: Event) -> None:
+        """Append a line that no step writes and no decision depends on, such as that a notice was sent.
+
+        Without the deletion nothing is written.
+        """
+        with self._database.begin() as c:
+            if c.execute(sa.select(t.deletions.c.id).where(t.deletions.c.id == deletion_id)).first() is not None:
+                write_journal(c, deletion_id, database_time(c), [event])
 
 
 def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event]) -> None:

@@ -34,7 +34,7 @@ MUTATIONS = (
     Mutation(
         "A deletion that waits for its date is decided on each minute",
         f"{CORE}decide.py",
-        "        plan.wake_only(d.not_before)\n",
+        "        plan.wake_only(min(at for at in ahead if at > view.now))\n",
         "",
         SCHEDULE,
     ),

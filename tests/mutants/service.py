@@ -434,16 +434,16 @@ MUTATIONS = (
     Mutation(
         "One notification that cannot be sent ends all others",
         NOTIFICATIONS,
-        '                metrics.NOTIFICATIONS.labels("failed").inc()\n                LOG.warning("could not send',
-        '                return\n                LOG.warning("could not send',
+        '            metrics.NOTIFICATIONS.labels("failed").inc()\n            LOG.warning("could not send',
+        '            raise\n            LOG.warning("could not send',
         tests("messaging/notifications"),
     ),
     Mutation(
         "A forked process sends no notifications",
-        NOTIFICATIONS,
-        "if self._thread is None or self._pid != os.getpid():",
+        "cleanup_orchestrator/messaging/background.py",
+        "if self._thread is None or not self._thread.is_alive() or self._pid != os.getpid():",
         "if self._thread is None:",
-        tests("messaging/notifications"),
+        tests("messaging/notifications messaging/background"),
     ),
     Mutation(
         "An orphan scan that is incomplete is announced as progress",

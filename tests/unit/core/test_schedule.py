@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.guard import HoldInputs
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.proposals import Change, Requester
 from cleanup_orchestrator.core.queue import QueueState
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepKind
 from tests.support.examples import examples
 from tests.unit.world import T0, World, deletion, left, sweep_step
@@ -56,6 +57,27 @@ def test_the_first_write_is_after_the_date():
     world.answers["network.port"] = lambda _: began.append(world.now) or left()
     world.run()
     assert began and min(began) >= DATE
+
+
+def test_it_reminds_at_each_of_the_days_once_and_wakes_for_the_next_one():
+    world = World(deletion(queue_state=QueueState.OUT, not_before=DATE), PORT, rules=Rules(reminders=(30, 1, 7)))
+    seen = []
+    while world.deletion.status is Status.ACCEPTED and len(seen) < 20:
+        world.settle_engine()
+        if (waits := world.deletion.condition("scheduled")) is None:
+            break
+        seen.append(((DATE - world.now).days, waits.reason))
+        world.now = world.deletion.wake_at
+    assert seen == [(90, "date"), (30, "in_30_days"), (7, "in_7_days"), (1, "in_1_days")]
+    lines = [event.data["reason"] for event in world.events if event.type == "condition.scheduled"]
+    assert lines == ["date", "in_30_days", "in_7_days", "in_1_days", "date"], "and the last: the date has come"
+
+
+def test_a_date_that_is_near_at_the_request_is_no_reminder():
+    world = World(deletion(queue_state=QueueState.OUT, not_before=T0 + 5 * DAY), PORT, rules=Rules(reminders=(30, 7)))
+    world.settle_engine()
+    assert world.deletion.condition("scheduled").reason == "in_7_days"
+    assert world.deletion.wake_at == T0 + 5 * DAY
 
 
 def test_a_lien_at_the_date_holds_the_deletion():

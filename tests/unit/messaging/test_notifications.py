@@ -21,7 +21,7 @@ from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import MOVES
-from cleanup_orchestrator.messaging import notifications, rpc
+from cleanup_orchestrator.messaging import background, notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import Store, tables
 from tests.support.cases import each_case
@@ -386,14 +386,34 @@ def test_the_counters_are_those_that_the_api_shows():
     assert (counters["found"], counters["deleted"], counters["remaining"]) == (13, 12, 1)
 
 
+SCHEDULED = [Condition("scheduled", True, reason, "", world.T0) for reason in ("date", "in_7_days", "in_1_days")]
+
+
+@each_case(
+    "before,after,says",
+    [
+        (None, SCHEDULED[0], ["scheduled"]),
+        (None, SCHEDULED[1], ["scheduled"]),  # requested a few days before: that is said already
+        (SCHEDULED[0], SCHEDULED[1], ["reminder"]),
+        (SCHEDULED[1], SCHEDULED[2], ["reminder"]),
+        (SCHEDULED[1], SCHEDULED[1], []),
+        (SCHEDULED[1], SCHEDULED[0], []),  # postponed
+        (SCHEDULED[1], None, ["due"]),
+    ],
+)
+def test_a_date_that_comes_near_is_announced_once(before, after, says):
+    records = [world.deletion(conditions=() if each is None else (each,)) for each in (before, after)]
+    assert list(notifications.announced(*records)) == says
+
+
 def test_a_process_that_was_forked_starts_its_own_thread(monkeypatch):
     """A thread does not survive a fork: without one, nothing would be sent, and the queue would fill."""
     sender = Kept()
     announcing = announcer(sender)
     announcing.deletion_saved(None, world.deletion())
     announcing.close(60)
-    child = announcing._pid + 1
-    monkeypatch.setattr(notifications.os, "getpid", lambda: child)
+    child = announcing._background._pid + 1
+    monkeypatch.setattr(background.os, "getpid", lambda: child)
     announcing.deletion_saved(None, world.deletion())
     announcing.close(60)
     assert len(sender.told) == 2
@@ -420,14 +440,14 @@ def test_a_broker_that_hangs_delays_no_commit_and_the_queue_is_limited():
     broker = Broker()
     announcing = announcer(broker)
     before, failed = counted("dropped"), counted("failed")
-    for _ in range(notifications._WAITING + 50):
+    for _ in range(background.WAITING + 50):
         announcing.deletion_saved(None, world.deletion())
     # The broker still hangs: no commit has waited for it. It has taken one of them, or none yet.
     dropped = counted("dropped") - before
     assert dropped in (49, 50)
     broker.go.set()
     announcing.close(60)
-    assert len(broker.sent) == notifications._WAITING + 50 - dropped
+    assert len(broker.sent) == background.WAITING + 50 - dropped
     assert counted("failed") == failed
 
 

@@ -15,8 +15,8 @@ PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
 FLAT = {"compat", "errors", "http_server", "log", "opts", "service"}
 ROOMS = {
-    "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring", "osc",
-    "plugins", "protocol", "sdk", "shapes", "store", "worker",
+    "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring",
+    "notices", "osc", "plugins", "protocol", "sdk", "shapes", "store", "worker",
 }  # fmt: skip
 
 
@@ -255,6 +255,7 @@ TESTED_BY = {
     "cmd.plugin_cloud": "functional/test_plugin_check.py",
     "cmd.plugin_live": "functional/test_plugin_check.py",
     "core.action_plan": "unit/core/test_decide.py",
+    "notices.driver": "unit/notices/test_webhook.py",
     "dashboard": "unit/dashboard/test_pages.py",
     "errors": "unit/core/test_redact.py",
     "opts": "functional/test_manual.py",
