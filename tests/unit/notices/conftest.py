@@ -1,13 +1,10 @@
 """A store, the notifier of oslo.messaging with the drivers, a receiver of webhooks, and an SMTP server."""
 
 import dataclasses
-import http.server
-import threading
 import time
 
 import oslo_messaging
 import pytest
-from aiosmtpd.controller import Controller
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
@@ -16,73 +13,8 @@ from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.messaging import background, notifications, rpc
 from cleanup_orchestrator.notices import driver
 from cleanup_orchestrator.store import Store, tables
-from tests.support import ports
+from tests.support.notices import Mailbox, Receiver, mailbox_at
 from tests.unit import world
-
-PORTS = range(31000, 31400)
-SECRET = "0123456789abcdef" * 2
-
-
-@dataclasses.dataclass
-class Receiver:
-    """A receiver of webhooks. ``answers``: the statuses of the next answers; the last one stays; ``None``: it hangs."""
-
-    answers: list = dataclasses.field(default_factory=lambda: [204])
-    heard: list = dataclasses.field(default_factory=list)
-    let_go: threading.Event = dataclasses.field(default_factory=threading.Event)
-
-    def __post_init__(self):
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.heard.append((self.path, dict(self.headers), body))
-                status = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
-                if status is None:
-                    outer.let_go.wait(30)
-                    return
-                self.send_response(status)
-                if 300 <= status < 400:
-                    self.send_header("Location", f"{outer.url}/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_GET = do_POST
-
-            def log_message(self, *args):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.let_go.set()
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@dataclasses.dataclass
-class Mailbox:
-    """What an SMTP server does: it refuses some recipients, or breaks off after some mails."""
-
-    mails: list = dataclasses.field(default_factory=list)
-    refused: set = dataclasses.field(default_factory=set)
-    most: int = 1000
-
-    async def handle_RCPT(self, server, session, envelope, address, options):
-        if address in self.refused:
-            return "550 no such user"
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, server, session, envelope):
-        if len(self.mails) >= self.most:
-            server.transport.close()
-            return "421 bye"
-        self.mails.append(envelope)
-        return "250 OK"
 
 
 @pytest.fixture
@@ -94,12 +26,7 @@ def receiver():
 
 @pytest.fixture
 def mailbox():
-    made = Mailbox()
-    made.port = ports.reserve(PORTS, 1)
-    controller = Controller(made, hostname="127.0.0.1", port=made.port)
-    controller.start()
-    yield made
-    controller.stop()
+    yield from mailbox_at(Mailbox())
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from cleanup_orchestrator.notices import webhook
 from tests.support.cases import each_case
-from tests.unit.notices.conftest import SECRET
+from tests.support.notices import SECRET
 
 
 @pytest.fixture
