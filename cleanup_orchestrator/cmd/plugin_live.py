@@ -30,7 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     pick,
 )
 from cleanup_orchestrator.worker.sweep.calls import act, is_available, list_resources, show
-from cleanup_orchestrator.worker.sweep.exclusions import moment
+from cleanup_orchestrator.worker.sweep.selecting import moment
 
 #: Rows after which a list is not read further.
 MAX_ROWS = 100_000

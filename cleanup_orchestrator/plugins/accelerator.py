@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     REFUSED,
+    LastChange,
     ProjectDefinition,
     Reason,
     Resource,
@@ -85,6 +86,7 @@ SERVICE = Service(
             ),
             unfiltered="Cyborg lists the requests of all projects to an admin, on one page and without a filter",
             created="created_at",
+            updated=LastChange("updated_at"),
             parts=(),
             source="GET, DELETE /v2/accelerator_requests; cyborg api/controllers/v2/arqs.py, objects/ext_arq.py, "
             "policies/arqs.py",

@@ -38,6 +38,7 @@ from cleanup_orchestrator.plugins.base import (
     Collection,
     Composition,
     Fallback,
+    LastChange,
     OneByOne,
     Paging,
     ProjectDefinition,
@@ -91,7 +92,9 @@ def _collection(name: str, microversion: str, **queries: Any) -> Collection:
 
 _NODES = _collection("nodes", _NODES_VERSION)
 _ALLOCATIONS = _collection("allocations", _OWNED_ALLOCATIONS, own_query={"owner": "{project_id}"})
-_RUNBOOKS = _collection("runbooks", _RUNBOOKS_VERSION, query={"fields": "uuid,name,owner,public,extra,created_at"})
+_RUNBOOKS = _collection(
+    "runbooks", _RUNBOOKS_VERSION, query={"fields": "uuid,name,owner,public,extra,created_at,updated_at"}
+)
 
 
 def _nodes(**query: str) -> Rest:
@@ -388,6 +391,7 @@ SERVICE = Service(
             needed_by=(("instance", linked()), ("compute.server", linked())),
             composition=Composition(part_of=(("instance", "node_uuid"),)),
             created="created_at",
+            updated=LastChange("updated_at"),
             parts=(),
             properties="extra",
             source="GET, DELETE /v1/allocations; ironic api/controllers/v1/allocation.py, conductor/allocations.py "
@@ -449,6 +453,7 @@ SERVICE = Service(
             protect=(_protect_public,),
             delete=_RUNBOOKS.delete,
             created="created_at",
+            updated=LastChange("updated_at"),
             parts=(),
             properties="extra",
             unfiltered="to a token of the project Ironic lists its runbooks and the public ones, of any project",

@@ -38,6 +38,7 @@ from cleanup_orchestrator.plugins.contract import (
     FindsUses,
     ForcedDelete,
     Halt,
+    LastChange,
     Listing,
     NeededBy,
     Needs,
@@ -51,7 +52,7 @@ from cleanup_orchestrator.plugins.contract import (
     Use,
 )
 from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
-from cleanup_orchestrator.plugins.parts import PORTS
+from cleanup_orchestrator.plugins.parts import PORTS, VIP_PORTS
 from cleanup_orchestrator.plugins.quotas import quota_limits, quota_type
 from cleanup_orchestrator.plugins.remedies import failed_in, protection_remedy, state_remedies
 from cleanup_orchestrator.plugins.values import (
@@ -98,6 +99,7 @@ __all__ = [
     "REFUSED",
     "ROW",
     "SCOPED",
+    "VIP_PORTS",
     "Action",
     "BadAnswer",
     "Blocker",
@@ -109,6 +111,7 @@ __all__ = [
     "FindsUses",
     "ForcedDelete",
     "Halt",
+    "LastChange",
     "Listing",
     "NeededBy",
     "Needs",

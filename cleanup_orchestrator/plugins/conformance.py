@@ -161,22 +161,27 @@ def _created(type_: ResourceType) -> Iterator[str]:
         yield f"'created' is {type_.created!r}, which is no name of an attribute and no dotted path"
     if type_.created and type_.project_setting:
         yield "its age ('created') would never be used: project settings are not selected by their age"
+    if type_.updated and not _ATTRIBUTE.fullmatch(type_.updated.attribute):
+        yield f"'updated' is {type_.updated.attribute!r}, which is no name of an attribute and no dotted path"
+    if type_.updated and type_.project_setting:
+        yield "its last change ('updated') would never be used: project settings are not selected by it"
 
 
 def _parts(type_: ResourceType) -> Iterator[str]:
     for parts in type_.parts or ():
         if callable(parts.list):
             yield from (f"parts: {problem}" for problem in _call_problems(parts.list, "parts"))
-        for what in (parts.created, parts.changed, "" if callable(parts.list) else parts.list):
+        updated = parts.updated.attribute if parts.updated else ""
+        for what in (parts.created, updated, parts.changed, "" if callable(parts.list) else parts.list):
             if what and not _ATTRIBUTE.fullmatch(what):
                 yield f"its {parts.name} ('parts') has {what!r}, which is no name of an attribute and no dotted path"
-    if type_.created and type_.parts is None and type_.delete is not None:
+    if (type_.created or type_.updated) and type_.parts is None and type_.delete is not None:
         yield (
-            "it does not say what is deleted with it ('parts'), so that its age ('created') is never used: declare an "
-            "empty tuple if there is nothing"
+            "it does not say what is deleted with it ('parts'), so that its age ('created') and its last change "
+            "('updated') are never used: declare an empty tuple if there is nothing"
         )
-    if type_.parts and not type_.created:
-        yield "its 'parts' would never be used: it does not say how old it is ('created')"
+    if type_.parts and not (type_.created or type_.updated):
+        yield "its 'parts' would never be used: it does not say how old it is ('created', 'updated')"
 
 
 def _size(type_: ResourceType) -> Iterator[str]:

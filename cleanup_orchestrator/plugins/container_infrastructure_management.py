@@ -25,6 +25,7 @@ from cleanup_orchestrator.plugins.base import (
     Collection,
     Composition,
     Fallback,
+    LastChange,
     OneByOne,
     Paging,
     Parts,
@@ -192,8 +193,15 @@ def _of_stack(connection: Connection, project: ProjectDefinition, cluster: Resou
 
 
 def _contents_of(connection: Connection, project: ProjectDefinition, cluster: Resource) -> Iterator[tuple[str, str]]:
-    """Yield what is deleted with a cluster's stack. What a driver makes without a stack is not known here."""
-    if stack := _stack_of(connection, project, cluster):
+    """Yield what is deleted with a cluster's stack, and something unknown for a cluster without one.
+
+    What a driver makes without a stack is not known here.
+    """
+    stack = _stack_of(connection, project, cluster)
+    if stack is None:
+        yield "", cluster.id
+    else:
+        yield "orchestration.stack", stack.id
         yield from contents_of(connection, project, stack)
 
 
@@ -228,9 +236,10 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
         id="uuid",
         properties="labels",
         created="created_at",
+        updated=LastChange("updated_at", null_until_changed=True),
         parts=(
-            Parts("node", _changes, created="updated_at"),
-            Parts("resource of its stack", _of_stack, created="creation_time"),
+            Parts("node", _changes, created="updated_at", updated=LastChange("updated_at")),
+            Parts("resource of its stack", _of_stack, created="creation_time", updated=LastChange("updated_time")),
         ),
         used_by=(),
         composition=Composition(contains=_contents_of),
@@ -265,6 +274,7 @@ SERVICE = Service(
         ),
         _cluster_type(
             "failed_cluster",
+            variant_of="cluster",
             list=_failed_clusters,
             all_projects=_all_clusters(failed=True),
             after=("cluster",),
@@ -287,6 +297,7 @@ SERVICE = Service(
             needed_by=(("failed_cluster", refused_in_use),),
             unfiltered=_ALL,
             created="created_at",
+            updated=LastChange("updated_at", null_until_changed=True),
             parts=(),
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",

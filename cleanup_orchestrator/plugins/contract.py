@@ -56,7 +56,8 @@ RefersTo = Callable[[Resource], Iterable[str]]
 #: Takes resources of one type. Returns, by id, a verdict on each that others use. It only reads; an error makes the use
 #: of all of them unknown.
 FindsUses = Callable[["Connection", ProjectDefinition, Sequence[Resource]], Mapping[str, Verdict]]
-#: Yields what the service deletes with a resource, of other types: the full name of the type, and the id.
+#: Yields what the service deletes with a resource, of other types: the full name of the type, and the id. The name may
+#: be that of the service with a dot (``dns.``) if the type is not known, and empty if the service is not known either.
 Contains = Callable[["Connection", ProjectDefinition, Resource], Iterable[tuple[str, str]]]
 #: Takes the ids of another type's leftovers. It only reads; an error makes the whole sweep unknown.
 NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Needs]
@@ -114,11 +115,26 @@ class Use:
 
 
 @dataclasses.dataclass(frozen=True)
+class LastChange:
+    """Where a service shows when a resource, or a part of one, was changed last.
+
+    The time is that of the service, whatever it counts as a change: Nova does not count a change of metadata. It may
+    change at other times than when a user changes something, too.
+    """
+
+    attribute: str  #: of the row, as listed and as shown; the time is as in :attr:`ResourceType.created`
+    #: Whether the service shows ``null`` until the first change. Then the time of creation counts. False: it never
+    #: shows ``null``, or it is not certain what that means. Then the time is unknown.
+    null_until_changed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Parts:
     """What a service deletes together with a resource, and what is no type of its own: the rules of a security group.
 
     A deletion that selects by age must not delete a part that is too young. If neither ``created`` nor ``changed`` says
-    how old a part is, its age is unknown, and the whole stays.
+    how old a part is, its age is unknown, and the whole stays. So it does in a deletion that selects by the last change
+    if neither ``updated`` nor ``changed`` says when a part was changed last.
     """
 
     name: str  #: of one part, for messages: ``rule``
@@ -127,9 +143,13 @@ class Parts:
     #: enough.
     list: str | Callable[[Connection, ProjectDefinition, Resource], Iterable[Row]]
     created: str = ""  #: the attribute of a part with the time of its creation, as in :attr:`ResourceType.created`
+    updated: LastChange | None = None  #: where a part shows when it was changed last
     #: The attribute of the whole's row with the time of its last change, where each new part changes it. It counts for
     #: a part that does not show its own time.
     changed: str = ""
+    #: The full name of the type that the parts are of, where they are resources that users may skip or name
+    #: (``network.port``), and the type is not related by a :class:`Composition`.
+    type: str = ""
 
     def of(self, connection: Connection, project: ProjectDefinition, whole: Resource) -> Iterable[Any]:
         """Return the parts of a resource: rows, or whatever its row lists.
@@ -165,7 +185,8 @@ class Composition:
     deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
     part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
     #: Resources of other types that its service deletes with it, without any check of this program: those of a stack.
-    #: What protects one of these, and what other projects use of it, keeps the whole. It only reads.
+    #: What protects one of these, and what other projects use of it, keeps the whole. So does one that a selection
+    #: skips or excludes. It only reads.
     contains: Contains | None = None
 
 
@@ -221,6 +242,9 @@ class ResourceType:
     #: It returns which resources of this type a listed one needs, and makes no call. The listed one is deleted before
     #: these. If the service works on its delete (``deleting``), these wait until it is gone.
     refers_to: RefersTo | None = None
+    #: The type of the same service that users mean, too, when they name that one: ``stack`` for stacks whose delete
+    #: failed. If a deletion skips that type, it skips this one, too.
+    variant_of: str = ""
     composition: Composition = dataclasses.field(default_factory=lambda: Composition())  #: what is deleted with what
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
     keep: tuple[Rule, ...] = ()
@@ -257,6 +281,8 @@ class ResourceType:
     #: The row's attribute with the time of its creation, where its service has one: text in ISO 8601, in UTC unless it
     #: says otherwise, or seconds since 1970. A resource that does not show it is never selected by its age.
     created: str = ""
+    #: Where it shows when it was changed last. ``None``: it is never selected by the time of its last change.
+    updated: LastChange | None = None
     #: What is deleted with it and is no type of its own; what is a type has a ``composition``. An empty
     #: tuple says that there is nothing. ``None``: not declared, so that a resource is never selected by its age.
     parts: tuple[Parts, ...] | None = None

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
+    VIP_PORTS,
     BadAnswer,
     Collection,
     Composition,
+    LastChange,
     Paging,
     Parts,
     ProjectDefinition,
@@ -38,6 +40,8 @@ from cleanup_orchestrator.plugins.port_uses import uses_of_ports
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+
+_UPDATED = LastChange("updated_at", null_until_changed=True)
 
 #: Octavia's ``pagination_max_limit``, to which it reduces a larger limit.
 PAGE = 1000
@@ -166,6 +170,7 @@ def _child(name: str, plural: str, source: str, **declared: Any) -> ResourceType
         after=("load_balancer",),
         tags="tags",
         created="created_at",
+        updated=_UPDATED,
         parts=(),
         used_by=(),
         source=source,
@@ -199,7 +204,12 @@ SERVICE = Service(
             describe=describe,
             tags="tags",
             created="created_at",
-            parts=(Parts("member", _members, created="created_at"), Parts("L7 rule", _rules, created="created_at")),
+            updated=_UPDATED,
+            parts=(
+                Parts("member", _members, created="created_at", updated=_UPDATED),
+                Parts("L7 rule", _rules, created="created_at", updated=_UPDATED),
+                VIP_PORTS,
+            ),
             source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
             "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
             note="Octavia's next links lose the owner filter: the second page would have rows of all projects. The "

@@ -30,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     Blocker,
     Collection,
+    LastChange,
     Needs,
     OneByOne,
     Paging,
@@ -355,7 +356,8 @@ SERVICE = Service(
             ),
             describe=_describe,
             created="created_at",
-            parts=(Parts("reservation", "reservations", created="created_at"),),
+            updated=LastChange("updated_at"),
+            parts=(Parts("reservation", "reservations", created="created_at", updated=LastChange("updated_at")),),
             prepare=(_refuse_stuck, _refuse_without_trust, _give_addresses_back),
             unfiltered="Blazar lists the leases of all projects to an admin, on one page and without a filter",
             source="GET, DELETE /v1/leases; blazar api/v1/leases, manager/service.py (delete_lease), utils/trusts.py, "

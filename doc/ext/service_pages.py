@@ -24,7 +24,17 @@ from os_service_types import ServiceTypes
 from cleanup_orchestrator import plugins as plugins_package
 from cleanup_orchestrator.cloud.catalog import OWNS_NOTHING
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, Reason, ResourceType, Rest, Sdk, Service, Token
+from cleanup_orchestrator.plugins.base import (
+    EVERYTHING,
+    SCOPED,
+    LastChange,
+    Reason,
+    ResourceType,
+    Rest,
+    Sdk,
+    Service,
+    Token,
+)
 
 _TOKENS = {
     Token.ADMIN: "of the orchestrator's own project",
@@ -271,21 +281,43 @@ def _age(type_: ResourceType) -> str:
     return f"``{type_.created}``" if type_.created else "unknown: a purge by age never deletes it"
 
 
+def _last_change(type_: ResourceType) -> str:
+    """Return the attribute with the time of the last change of a resource."""
+    if not _age(type_):
+        return ""
+    return _shown_by(type_.updated) or "unknown: a purge by the last change never deletes it"
+
+
+def _shown_by(change: LastChange | None) -> str:
+    """Return the attribute of a last change, and what counts until the first one; empty: it is unknown."""
+    if change is None:
+        return ""
+    return f"``{change.attribute}``" + (", or the age if it is ``null``" if change.null_until_changed else "")
+
+
 def _parts(service: Service, type_: ResourceType, known: registry.Registry) -> str:
-    """Return which parts of a resource keep it in a purge by age."""
-    if not _age(type_) or not type_.created:
+    """Return which parts of a resource keep it in a purge by age or by the last change."""
+    if not _age(type_) or not (type_.created or type_.updated):
         return ""
     found = []
     for parts in type_.parts or ():
-        times = [f"``{parts.created}``"] if parts.created else []
-        times += [f"``{parts.changed}`` of the {type_.name}"] if parts.changed else []
-        found.append((parts.name, " or ".join(times)))
+        whole = [f"``{parts.changed}`` of the {type_.name}"] if parts.changed else []
+        age = ([f"``{parts.created}``"] if parts.created else []) + whole
+        change = ([_shown_by(parts.updated)] if parts.updated else []) + whole
+        found.append((parts.name, " or ".join(age), " or ".join(change)))
     for other_service, other, whole, _attribute in known.related_types(service, type_):
         if not whole and not other.project_setting:
             same = other_service.service_type == service.service_type
             name = other.name if same else f"{other_service.service_type}.{other.name}"
-            found.append((name, f"``{other.created}``" if other.created else ""))
-    return "; ".join(f"{name} ({age or 'age unknown: it stays'})" for name, age in found) or "nothing"
+            found.append((name, f"``{other.created}``" if other.created else "", _shown_by(other.updated)))
+    return "; ".join(_part(*each) for each in found) or "nothing"
+
+
+def _part(name: str, age: str, change: str) -> str:
+    """Return a part with the attributes of its age and of its last change, in words."""
+    if age == change:
+        return f"{name} ({age or 'age and last change unknown: it stays'})"
+    return f"{name} ({age or 'age unknown: it stays'}; last change: {change or 'unknown: it stays'})"
 
 
 def type_section(service: Service, type_: ResourceType, known: registry.Registry) -> str:
@@ -313,7 +345,8 @@ def type_section(service: Service, type_: ResourceType, known: registry.Registry
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
         _field("Age", _age(type_)),
-        _field("Must be old enough, too, because it is deleted with it", _parts(service, type_, known)),
+        _field("Last change", _last_change(type_)),
+        _field("Must be old enough, or unchanged, too, because it is deleted with it", _parts(service, type_, known)),
         _field("Service acts on data of users", _acts(type_)),
         _field("Forced delete", _sentence(call(type_.force.act)) if type_.force else ""),
         _field("Checked before force", about(type_.force.allowed) if type_.force and type_.force.allowed else ""),

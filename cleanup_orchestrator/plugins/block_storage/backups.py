@@ -9,6 +9,7 @@ from cleanup_orchestrator.plugins.base import (
     GIB,
     Fallback,
     ForcedDelete,
+    LastChange,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -169,6 +170,7 @@ BACKUP = ResourceType(
     token=Token.PROJECT,
     fallback=Fallback(Token.ADMIN),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     size=("size", GIB),
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "

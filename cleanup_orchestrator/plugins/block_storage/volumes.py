@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Composition,
     ForcedDelete,
+    LastChange,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -413,6 +414,7 @@ SNAPSHOT = ResourceType(
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     size=("size", GIB),
     source="GET /v3/snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/snapshots/{id}; cinder "
@@ -450,6 +452,7 @@ VOLUME = ResourceType(
     after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
     needed_by=(("compute.server", linked(Rest("compute", "/servers/{id}"))),),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     size=("size", GIB),
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "

@@ -15,6 +15,7 @@ from cleanup_orchestrator.plugins.base import (
     Fallback,
     ForcedDelete,
     Halt,
+    LastChange,
     OneByOne,
     Paging,
     ProjectDefinition,
@@ -326,6 +327,7 @@ SERVER = ResourceType(
     properties="metadata",
     after=("container-infrastructure-management.cluster", "database.instance"),
     created="created",
+    updated=LastChange("updated"),
     parts=(PORTS,),
     used_by=(
         Use(("block-storage.volume",), "deletes the volume, by Nova before Ussuri", OneByOne(_foreign_volumes)),
@@ -348,6 +350,7 @@ SERVER = ResourceType(
 
 UNREACHABLE_SERVER = ResourceType(
     name="unreachable_server",
+    variant_of="server",
     if_abandoned="Its host does not answer. When the host is back, the server may run again.",
     list=list_unreachable_servers,
     all_projects="Nova shows them only for the token's project",

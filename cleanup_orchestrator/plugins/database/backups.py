@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    LastChange,
     Needs,
     ProjectDefinition,
     Reason,
@@ -186,6 +187,7 @@ BACKUP = ResourceType(
     "name in the account of the token's project. It also counts the quota of the token's project",
     by_hand="as an admin of the database: set deleted = 1 in the row {id} of Trove's table backups",
     created="created",
+    updated=LastChange("updated"),
     parts=(),
     source="GET /v1.0/{project}/backups?project_id=X, DELETE /v1.0/{project}/backups/ID; trove backup/models.py, "
     "taskmanager/models.py (BackupTasks.delete_backup)",

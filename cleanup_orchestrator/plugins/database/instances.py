@@ -9,6 +9,7 @@ from cleanup_orchestrator.plugins.base import (
     GIB,
     REFUSED,
     Composition,
+    LastChange,
     Needs,
     ProjectDefinition,
     Reason,
@@ -220,6 +221,7 @@ CLUSTER = ResourceType(
     by_hand="as an admin: POST /mgmt/clusters/{id}/action with reset-task, then DELETE /clusters/{id}",
     unfiltered="Trove lists the clusters of all projects to an admin, on one page and without a filter",
     created="created",
+    updated=LastChange("updated"),
     parts=(),
     source="GET /v1.0/{project}/mgmt/clusters?deleted=false, DELETE /v1.0/{project}/clusters/ID; trove "
     "extensions/mgmt/clusters/, cluster/models.py (delete), taskmanager/models.py (delete_cluster)",
@@ -250,6 +252,7 @@ INSTANCE = ResourceType(
     needed_by=(("backup", of_backup), ("cluster", _of_cluster)),
     user_content=_TO_GUEST,
     created="created",
+    updated=LastChange("updated"),
     parts=(),
     size=("volume.size", GIB),
     source="GET /v1.0/{project}/mgmt/instances?project_id=X&deleted=false&include_clustered=true, DELETE "

@@ -14,6 +14,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
+    LastChange,
     Paging,
     ProjectDefinition,
     ResourceType,
@@ -122,6 +123,7 @@ CONFIGURATION = ResourceType(
     after=("cluster", "instance"),
     needed_by=_NEEDED_BY,
     created="created",
+    updated=LastChange("updated"),
     parts=(),
     source="GET, DELETE /v1.0/{project}/configurations; trove configuration/service.py, configuration/models.py",
     note="To an admin Trove lists the groups of all projects, without owners: such a list counts only if it is empty. "
@@ -142,6 +144,7 @@ MODULE = ResourceType(
     after=("cluster", "instance"),
     needed_by=_NEEDED_BY,
     created="created",
+    updated=LastChange("updated"),
     parts=(),
     source="GET, DELETE /v1.0/{project}/modules; trove module/service.py, module/models.py (Modules.load, delete)",
     note="To an admin Trove 26 answers 500 to this list. To others it does not show a module that an admin made for "

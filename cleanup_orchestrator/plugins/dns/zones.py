@@ -9,6 +9,7 @@ from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Explain,
     ForcedDelete,
+    LastChange,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -269,6 +270,7 @@ def _task(name: str, path: str, **declared: Any) -> ResourceType:
         list=tasks.all,
         show=tasks.show,
         created="created_at",
+        updated=LastChange("updated_at", null_until_changed=True),
         parts=(),
         unfiltered=UNFILTERED,
         **declared,
@@ -322,6 +324,7 @@ TSIG_KEY = ResourceType(
     ),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET /v2/tsigkeys, DELETE /v2/tsigkeys/{id}; designate api/v2/controllers/tsigkeys.py",
     note="An admin created it for one zone, whose id is its only link to the project: after the zone is gone, its "
@@ -370,7 +373,11 @@ ZONE = ResourceType(
     ),
     unfiltered=UNFILTERED,
     created="created_at",
-    parts=(Parts("recordset", _records_of, created="created_at"), Parts("share", _shares_of, created="created_at")),
+    updated=LastChange("updated_at", null_until_changed=True),
+    parts=(
+        Parts("recordset", _records_of, created="created_at", changed="updated_at"),
+        Parts("share", _shares_of, created="created_at", updated=LastChange("updated_at", null_until_changed=True)),
+    ),
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
     "storage/sqlalchemy/__init__.py",
     note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "

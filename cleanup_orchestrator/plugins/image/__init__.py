@@ -21,6 +21,7 @@ from cleanup_orchestrator.plugins.base import (
     MAX_BLOCKERS,
     ROW,
     BadAnswer,
+    LastChange,
     OneByOne,
     Paging,
     Parts,
@@ -374,7 +375,8 @@ SERVICE = Service(
             tags="tags",
             properties=ROW,
             created="created_at",
-            parts=(Parts("membership", _memberships_of, created="created_at"),),
+            updated=LastChange("updated_at"),
+            parts=(Parts("membership", _memberships_of, created="created_at", updated=LastChange("updated_at")),),
             size=("size", 1),
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",

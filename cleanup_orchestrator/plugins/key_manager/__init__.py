@@ -19,6 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
     Blocker,
+    LastChange,
     OneByOne,
     Paging,
     Parts,
@@ -294,6 +295,7 @@ SERVICE = Service(
             why_no_show=_FRESH,
             token=Token.PROJECT,
             created="created",
+            updated=LastChange("updated"),
             parts=(),
             used_by=(),
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
@@ -321,7 +323,8 @@ SERVICE = Service(
             needed_by=NEEDED_BY,
             serves=SERVES,
             created="created",
-            parts=(Parts("consumer", _of_container, created="created"),),
+            updated=LastChange("updated"),
+            parts=(Parts("consumer", _of_container, created="created", updated=LastChange("updated")),),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
             note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
             "are deleted first. Its secrets stay. An admin of another project gets 403.",
@@ -354,7 +357,8 @@ SERVICE = Service(
             needed_by=(*NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
             serves=SERVES,
             created="created",
-            parts=(Parts("consumer", _of_secret, created="created"),),
+            updated=LastChange("updated"),
+            parts=(Parts("consumer", _of_secret, created="created", updated=LastChange("updated")),),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "

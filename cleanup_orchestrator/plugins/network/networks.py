@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Composition,
+    LastChange,
     Needs,
     OneByOne,
     Parts,
@@ -215,7 +216,8 @@ NETWORK = simple_type(
     "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
     "their ports are on it.",
     created="created_at",
-    parts=(Parts("segment", segments_of, created="created_at"),),
+    updated=LastChange("updated_at"),
+    parts=(Parts("segment", segments_of, created="created_at", updated=LastChange("updated_at")),),
     source="DELETE /v2.0/networks/N: 409 NetworkInUse with a port of any project; neutron db/db_base_plugin_v2.py",
 )
 
@@ -246,6 +248,7 @@ NETWORKS = (
         "refused when there are any. So the subnets of a network that is left stay with it.",
         tags="tags",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(),
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
@@ -263,6 +266,7 @@ NETWORKS = (
         note="Neutron answers 400, not 409, while subnets of any project use it.",
         tags="tags",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(Parts("prefix", "prefixes", changed="updated_at"),),
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),

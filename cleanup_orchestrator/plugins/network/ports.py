@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Composition,
+    LastChange,
     Needs,
     OneByOne,
     Parts,
@@ -180,6 +181,7 @@ PORTS = (
         "port that a user chose for it is deleted after it. Its associations with other ports are removed "
         "before it.",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(Parts("association", associations_of),),
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
@@ -237,11 +239,13 @@ PORTS = (
         "and tap flows of other projects that refer to a port.",
         tags="tags",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(),
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
     ResourceType(
         name="router_port",
+        variant_of="port",
         used_by=uses_of_ports(_themselves, "it is used by"),
         composition=Composition(part_of=(("router", "device_id"),)),
         list=list_router_ports,
@@ -256,6 +260,7 @@ PORTS = (
         "is a separate type, so that plain ports do not wait for routers.",
         tags="tags",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(),
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
+    LastChange,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -172,7 +173,8 @@ SECURITY = (
         "drop_foreign_rules is set.",
         tags="tags",
         created="created_at",
-        parts=(Parts("rule", "security_group_rules", created="created_at"),),
+        updated=LastChange("updated_at"),
+        parts=(Parts("rule", "security_group_rules", created="created_at", updated=LastChange("updated_at")),),
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),
     simple_type(
@@ -191,6 +193,7 @@ SECURITY = (
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
         "deleted before, unless a port that is left uses that group.",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(Parts("address", "addresses", changed="updated_at"),),
         source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
     ),
@@ -206,6 +209,7 @@ SECURITY = (
         needed_by=tuple((name, refused_in_use) for name in _QOS_USERS),
         tags="tags",
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(Parts("rule", "rules", changed="updated_at"),),
         source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
     ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Composition,
+    LastChange,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -131,6 +132,7 @@ METERS = (
         used_by=(),
         available=extension("logging"),
         created="created_at",
+        updated=LastChange("updated_at"),
         parts=(),
         source="/v2.0/log/logs; neutron services/logapi/logging_plugin.py",
     ),

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    LastChange,
     Parts,
     ProjectDefinition,
     Reason,
@@ -129,6 +130,7 @@ TRUNK = simple_type(
     "otherwise Neutron answers 409 TrunkInUse for a host that is gone.",
     tags="tags",
     created="created_at",
+    updated=LastChange("updated_at"),
     parts=(Parts("subport", "sub_ports", changed="updated_at"),),
     source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed, can_be_trunked_or_untrunked",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Collection,
+    LastChange,
     OneByOne,
     Paging,
     ProjectDefinition,
@@ -84,6 +85,7 @@ SOFTWARE_DEPLOYMENT = ResourceType(
     used_by=(Use(("compute.server",), "takes the configuration from the server", OneByOne(_foreign_server)),),
     after=("stack",),
     created="creation_time",
+    updated=LastChange("updated_time", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v1/P/software_deployments; heat engine/api.py, format_software_deployment, "
     "engine/service_software_config.py",

@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Resource,
     Rest,
+    Row,
     may_be_id,
 )
 from cleanup_orchestrator.plugins.orchestration.listing import resources_of
@@ -30,6 +31,10 @@ _TYPES = {
     "OS::Cinder::Volume": "block-storage.volume",
     "OS::Designate::Zone": "dns.zone",
     "OS::Glance::Image": "image.image",
+    "OS::Heat::SoftwareConfig": "orchestration.software_config",
+    "OS::Heat::SoftwareDeployment": "orchestration.software_deployment",
+    "OS::Heat::StructuredConfig": "orchestration.software_config",
+    "OS::Heat::StructuredDeployment": "orchestration.software_deployment",
     "OS::Glance::WebImage": "image.image",
     "OS::Magnum::ClusterTemplate": "container-infrastructure-management.cluster_template",
     "OS::Manila::SecurityService": "shared-file-system.security_service",
@@ -75,6 +80,38 @@ _ASSOCIATIONS = frozenset(
         "OS::Nova::FloatingIPAssociation",
     }
 )
+#: Types of Heat that are no resource of a project: parts, links between resources, and what belongs to a user.
+_NO_RESOURCES = _ASSOCIATIONS | {
+    "OS::Cinder::VolumeAttachment",
+    "OS::Neutron::SecurityGroupRule",
+    "OS::Nova::KeyPair",
+    "AWS::EC2::SecurityGroupEgress",
+    "AWS::EC2::SecurityGroupIngress",
+    "AWS::EC2::SubnetRouteTableAssociation",
+    "AWS::EC2::VolumeAttachment",
+}
+#: The services of further types of Heat, by what their names begin with. Empty: they are no resources.
+_SERVICES = {
+    "OS::Aodh": "alarm",
+    "OS::Barbican": "key-manager",
+    "OS::Blazar": "reservation",
+    "OS::Cinder": "block-storage",
+    "OS::Designate": "dns",
+    "OS::Glance": "image",
+    "OS::Heat": "",
+    "OS::Keystone": "identity",
+    "OS::Magnum": "container-infrastructure-management",
+    "OS::Manila": "shared-file-system",
+    "OS::Mistral": "workflow",
+    "OS::Neutron": "network",
+    "OS::Nova": "compute",
+    "OS::Octavia": "load-balancer",
+    "OS::Swift": "object-store",
+    "OS::Trove": "database",
+    "OS::Zaqar": "message",
+    "OS::Zun": "application-container",
+    "AWS::S3": "object-store",
+}
 _FLOATING_IPS = Rest(
     "network", "/floatingips", key="floatingips", query={"project_id": "{project_id}"}, paging=Paging.LINKS
 )
@@ -84,8 +121,8 @@ def contents_of(connection: Connection, project: ProjectDefinition, stack: Resou
     """Yield what Heat deletes with a stack, and with those nested in it.
 
     A template may give a type of Heat another name. The environment of the stack has these names. Names from the
-    environment of all stacks of the cloud are not known here. A stack of a project that is gone is abandoned: its
-    resources stay.
+    environment of all stacks of the cloud are not known here. If a type has no entry, only its service is named, or
+    nothing if that is not known either. A stack of a project that is gone is abandoned: its resources stay.
     """
     if project.gone:
         return
@@ -98,13 +135,35 @@ def contents_of(connection: Connection, project: ProjectDefinition, stack: Resou
     for row in rows:
         types = meanings[str(row.get("resource_type"))]
         associates = associates or not _ASSOCIATIONS.isdisjoint(types)
-        for name in dict.fromkeys(_TYPES[type_] for type_ in types if type_ in _TYPES):
+        names_of = dict.fromkeys(_TYPES[type_] for type_ in types if type_ in _TYPES)
+        if not _is_nested(row):
+            yield from ((name, str(row["physical_resource_id"])) for name in _services(types))
+        for name in names_of:
             id_ = str(row["physical_resource_id"]).rstrip("/").rpartition("/")[2].partition(":")[0]
             if may_be_id(id_):  # a user may choose others: the name of a container of Swift, an ``external_id``
                 yield name, id_
     if associates:
         for row in _FLOATING_IPS.rows(connection, project):
             yield "network.floating_ip", str(row["id"])
+
+
+def _is_nested(row: Row) -> bool:
+    """Whether a resource is a stack of its own, whose resources are listed, too."""
+    links = row.get("links")
+    return any(link.get("rel") == "nested" for link in links or () if isinstance(link, Mapping))
+
+
+def _services(types: Collection[str]) -> Iterator[str]:
+    """Yield the services that a resource of a type without an entry may be of, each with a dot.
+
+    One empty text: nothing is known of it.
+
+    :param types: the types of Heat that its name may stand for
+    """
+    services = {_SERVICES.get("::".join(type_.split("::")[:2])) for type_ in {*types} - _TYPES.keys() - _NO_RESOURCES}
+    if services == {None} and _NO_RESOURCES.isdisjoint(types) and _TYPES.keys().isdisjoint(types):
+        yield ""
+    yield from sorted(f"{service}." for service in services if service)
 
 
 #: What the environment calls other types: pairs of a name, which may end with ``*``, and what it stands for.

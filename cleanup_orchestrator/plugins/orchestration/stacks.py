@@ -13,6 +13,7 @@ from cleanup_orchestrator.plugins.base import (
     Composition,
     Fallback,
     ForcedDelete,
+    LastChange,
     Parts,
     ProjectDefinition,
     Reason,
@@ -374,7 +375,8 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
         title="stack_name",
         owner="project",
         created="creation_time",
-        parts=(Parts("resource", resources_of, created="creation_time"),),
+        updated=LastChange("updated_time", null_until_changed=True),
+        parts=(Parts("resource", resources_of, created="creation_time", updated=LastChange("updated_time")),),
         used_by=(),
         composition=Composition(contains=contents_of),
         token=Token.PROJECT,
@@ -410,6 +412,7 @@ STACK = _stack_type(
 
 FAILED_STACK = _stack_type(
     "failed_stack",
+    variant_of="stack",
     list=failed_stacks,
     all_projects=all_stacks(failed=True),
     tags="tags",
@@ -423,6 +426,7 @@ FAILED_STACK = _stack_type(
 
 NESTED_STACK = _stack_type(
     "nested_stack",
+    variant_of="stack",
     list=orphaned_stacks,
     all_projects="which nested stacks have lost their root can only be told with all stacks at hand",
     after=("stack",),

@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import (
     Collection,
     Composition,
     ForcedDelete,
+    LastChange,
     OneByOne,
     Parts,
     ProjectDefinition,
@@ -182,7 +183,15 @@ SHARE_NETWORK = simple_type(
     after=("share", "share_group"),
     needed_by=(("share", linked(SHARES.call("/{id}"))), ("share_group", linked(GROUPS.call("/{id}")))),
     created="created_at",
-    parts=(Parts("subnet", "share_network_subnets", created="created_at"),),
+    updated=LastChange("updated_at", null_until_changed=True),
+    parts=(
+        Parts(
+            "subnet",
+            "share_network_subnets",
+            created="created_at",
+            updated=LastChange("updated_at", null_until_changed=True),
+        ),
+    ),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",
     note="Its share servers are deleted with it, later. They have ports in the project's networks. Manila "
@@ -196,6 +205,8 @@ SHARE_SERVER = simple_type(
     changed="updated_at",
     failed=failed_in("Manila", "error"),
     remedies=remedies("share server", "openstack {0} set --status error {{id}}, then openstack {0} delete {{id}}"),
+    updated=LastChange("updated_at"),
+    parts=(),
     composition=Composition(deleted_with=("share_network",)),
     used_by=(),
     after=("share_network",),
@@ -214,6 +225,7 @@ SECURITY_SERVICE = simple_type(
     after=("share_network",),
     needed_by=(("share_network", refused_in_use),),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
     "manila api/v2/security_service.py",

@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import (
     REFUSED,
     Action,
     ForcedDelete,
+    LastChange,
     NeededBy,
     Needs,
     OneByOne,
@@ -282,6 +283,7 @@ RESOURCE_LOCK = simple_type(
     available=since(LOCKS),
     after=("compute.server",),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET /v2/resource-locks?all_projects=1&project_id=X, DELETE /v2/resource-locks/{id}; manila "
     "api/v2/resource_locks.py, lock/api.py, share/api.py (prevent_locked_action_on_share)",
@@ -321,6 +323,7 @@ BACKUP = simple_type(
     after=("transfer",),
     needed_by=(("transfer", _OF_TRANSFER),),
     created="created_at",
+    updated=LastChange("updated_at"),
     parts=(),
     size=("size", GIB),
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
@@ -346,6 +349,7 @@ REPLICA = simple_type(
     after=("transfer", "backup"),
     needed_by=(("transfer", _OF_TRANSFER), ("backup", _OF_BACKUP)),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
     "api/v2/share_replicas.py, share/api.py",

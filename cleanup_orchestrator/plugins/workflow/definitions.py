@@ -11,6 +11,7 @@ from cleanup_orchestrator.plugins.base import (
     Composition,
     Explain,
     Fallback,
+    LastChange,
     OneByOne,
     ProjectDefinition,
     Reason,
@@ -99,6 +100,7 @@ WORKFLOW = ResourceType(
     token=Token.PROJECT,
     fallback=Fallback(Token.ADMIN),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/workflows, GET /v2/workflows/ID/members; mistral api/controllers/v2/workflow.py, "
     "db/v2/sqlalchemy/api.py (delete_workflow_definition)",
@@ -142,6 +144,7 @@ ACTION = ResourceType(
     token=Token.PROJECT,
     fallback=Fallback(Token.ADMIN),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/actions; mistral api/controllers/v2/action.py, actions/dynamic_action.py (find_all)",
     note="Mistral lists the actions of one namespace at a time, and no call lists namespaces. So the namespaces of the "
@@ -208,6 +211,7 @@ def _named(name: str, table: str, *fields: str, **declared: Any) -> ResourceType
         ),
         by_hand=f"as an admin of Mistral's database: delete the row with the id {{id}} in the table {table}",
         created="created_at",
+        updated=LastChange("updated_at", null_until_changed=True),
         parts=(),
         token=Token.PROJECT,
         fallback=Fallback(Token.ADMIN),
@@ -275,6 +279,7 @@ DYNAMIC_ACTION = ResourceType(
     after=("code_source",),
     composition=Composition(part_of=(("code_source", "code_source_id"),)),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/dynamic_actions; mistral api/controllers/v2/dynamic_action.py",
     note=f"{_ADMINS} It is deleted with its code source. Only one that is made of another project's code source is "
@@ -294,6 +299,7 @@ CODE_SOURCE = ResourceType(
     used_by=(Use((f"{TYPE}.dynamic_action",), "deletes the dynamic action", OneByOne(_others)),),
     after=("execution",),
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/code_sources; mistral api/controllers/v2/code_source.py, db/v2/sqlalchemy/models.py",
     note=f"{_ADMINS} The database deletes the dynamic actions of any project that are made of it. If one of them is "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Fallback,
+    LastChange,
     Parts,
     ProjectDefinition,
     Reason,
@@ -35,6 +36,7 @@ CRON_TRIGGER = ResourceType(
     show=CRON_TRIGGERS.show,
     delete=CRON_TRIGGERS.delete,
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/cron_triggers; mistral api/controllers/v2/cron_trigger.py, services/triggers.py",
     note="Deleted first, because it starts executions. Mistral deletes the trust after the trigger, with its own user. "
@@ -50,6 +52,7 @@ EVENT_TRIGGER = ResourceType(
     delete=EVENT_TRIGGERS.delete,
     unfiltered="Mistral answers 500 to a filter by project: an admin lists those of all projects",
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, DELETE /v2/event_triggers; mistral api/controllers/v2/event_trigger.py, services/triggers.py",
     note="As a cron trigger.",
@@ -69,7 +72,7 @@ def _tasks(_connection: Connection, _project: ProjectDefinition, execution: Reso
     yield {"updated_at": execution.data.get("updated_at") if _completed(execution) else None}
 
 
-_EXECUTIONS = pages("executions", "workflow_name", "state", "task_execution_id", "updated_at")
+_EXECUTIONS = pages("executions", "workflow_name", "state", "task_execution_id")
 
 EXECUTION = ResourceType(
     name="execution",
@@ -82,7 +85,8 @@ EXECUTION = ResourceType(
     describe=_state,
     after=("cron_trigger", "event_trigger"),
     created="created_at",
-    parts=(Parts("task", _tasks, created="updated_at"),),
+    updated=LastChange("updated_at", null_until_changed=True),
+    parts=(Parts("task", _tasks, created="updated_at", updated=LastChange("updated_at")),),
     source="GET, DELETE /v2/executions; mistral api/controllers/v2/execution.py, db/v2/sqlalchemy/api.py "
     "(delete_workflow_execution)",
     note="Without 'force' Mistral refuses (403) to delete an execution that is not completed. The delete removes rows, "
@@ -152,6 +156,7 @@ ACTION_EXECUTION = ResourceType(
     "projects)",
     has_user_content=_unfinished,
     created="created_at",
+    updated=LastChange("updated_at", null_until_changed=True),
     parts=(),
     source="GET, PUT, DELETE /v2/action_executions; mistral api/controllers/v2/action_execution.py, "
     "db/v2/sqlalchemy/api.py (delete_action_execution)",

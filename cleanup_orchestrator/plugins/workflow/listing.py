@@ -28,6 +28,10 @@ OWN = {"project_id": "{project_id}"}
 ALL = {"all_projects": "true"}
 
 
+#: The attributes that each list shows.
+_EACH = ("id", "project_id", "created_at", "updated_at")
+
+
 def rows_of(body: Any, collection: str) -> list[Row]:
     """Return the rows of a page.
 
@@ -42,14 +46,14 @@ def rows_of(body: Any, collection: str) -> list[Row]:
 def pages(collection: str, *fields: str) -> Collection:
     """Return a collection whose pages begin after a marker.
 
-    :param fields: the attributes to list besides id, owner and time
+    :param fields: the attributes to list besides id, owner and times
     """
     return Collection(
         TYPE,
         f"/{collection}",
         own_query={**ALL, **OWN},
         all_query=ALL,
-        query={"fields": ",".join(("id", "project_id", "created_at", *fields))},
+        query={"fields": ",".join((*_EACH, *fields))},
         paging=Paging.MARKER,
         limit=LIMIT,
     )
@@ -61,9 +65,9 @@ def by_time(collection: str, *fields: str, **query: str) -> Callable[[Connection
     For these collections Mistral looks for the marker, which is an id, by name, or only in the default namespace. It
     answers 404 then. So each page is asked for by the time of the last row, and begins with rows of the page before.
 
-    :param fields: the attributes to list besides id, owner and time
+    :param fields: the attributes to list besides id, owner and times
     """
-    names = ",".join(("id", "project_id", "created_at", *fields))
+    names = ",".join((*_EACH, *fields))
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         seen: set[str] = set()
@@ -91,10 +95,10 @@ def namesakes(
 
     Mistral compares the names, and not this function: on MariaDB neither the case of letters nor accents count.
 
-    :param fields: the attributes to read besides id, owner, name and scope
+    :param fields: the attributes to read besides id, owner, times, name and scope
     :raises NotFoundException: the resource is not among them
     """
-    query = {"name": "eq:{row[name]}", "fields": ",".join(("id", "project_id", "name", "scope", *fields))}
+    query = {"name": "eq:{row[name]}", "fields": ",".join((*_EACH, "name", "scope", *fields))}
     if "namespace" in resource.data:
         query["namespace"] = "{row[namespace]}"  # of actions, Mistral takes the value literally
     body = Rest(TYPE, f"/{collection}", query=query).call(connection, project, resource)

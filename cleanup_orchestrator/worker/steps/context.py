@@ -323,7 +323,26 @@ class StepContext(TaskContext):
             protection.ignored_uses(self.worker.conf),
             force.decided_uses(self.deletion),
             functools.partial(self._other_type, project),
+            self._selected_before(type_),
         )
+
+    def _selected_before(self, type_: ResourceType) -> frozenset[str]:
+        """Return the stored ids of a type that this attempt listed as selected while the project was locked.
+
+        A delete changes what is behind it: the volume of a server, the router of an interface. So does a stop for the
+        recovery window. Without this, such a resource would no longer be selected by the time of its last change. Where
+        users may still change resources, because the lock is not complete, there are none.
+        """
+        d, step = self.deletion, self.step
+        if d.selection.updated_before is None or d.dry_run or d.drained_at is None:
+            return frozenset()
+        steps = (s for s in self.store.steps(d.id) if s.kind is StepKind.SWEEP)
+        listed = next((s for s in steps if (s.region, s.name) == (step.region, step.name)), None)
+        if listed is None or listed.finished_at is None or listed.finished_at <= d.drained_at:
+            return frozenset()
+        most = self.worker.conf.worker.most_listed
+        rows = self.store.leftovers(d.id, most, region=step.region, service=step.service, type=type_.name)
+        return frozenset(row.leftover.id for row in rows if row.leftover.reason is not Reason.NOT_SELECTED)
 
     def _other_type(self, project: ProjectDefinition, name: str) -> OtherType | None:
         """Return a type by its full name, with what its checks need; ``None``: no plugin declares it."""

@@ -26,7 +26,7 @@ from cleanup_orchestrator.protocol.plugin import NO_LIST_OF_ALL
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.steps.base import StepRunner, TaskContext
 from cleanup_orchestrator.worker.sweep import calls
-from cleanup_orchestrator.worker.sweep.exclusions import created_at
+from cleanup_orchestrator.worker.sweep.selecting import created_at
 
 LOG = log.getLogger(__name__)
 

@@ -72,13 +72,23 @@ class SweepContext:
     #: not prevent the delete.
     decided_uses: Mapping[str, frozenset[tuple[str, str]]] = dataclasses.field(default_factory=dict)
     find_type: FindsType = lambda _name: None  #: for ``ResourceType.contains``
+    #: Stored ids of what this deletion listed as selected while the project was locked. Only the deletion itself
+    #: changed these since then: the time of their last change does not count. Empty: it counts for all.
+    selected_before: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        """Make ``planned`` find resources by their listed ids, too."""
+        """Make ``planned`` and ``selected_before`` find resources by their listed ids, too."""
         if self.planned is not None:
             object.__setattr__(self, "planned", storable.Ids(self.planned))
+        if self.selected_before:
+            object.__setattr__(self, "selected_before", storable.Ids(self.selected_before))
+
+    @property
+    def full_name(self) -> tuple[str, str]:
+        """The service and the name of the type."""
+        return self.name.rpartition(".")[0], self.type.name
 
     @property
     def type_selected(self) -> bool:
         """Whether the selection has the type."""
-        return self.selection.has_type(self.name.rpartition(".")[0], self.type.name)
+        return self.selection.has_type(*self.full_name)

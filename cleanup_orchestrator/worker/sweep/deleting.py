@@ -35,7 +35,7 @@ from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.calls import act, describe, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.item import Accepted, History, Item, Missing, State, Unasked, remedy_of
 from cleanup_orchestrator.worker.sweep.listing import (
     CHUNK,
@@ -56,6 +56,7 @@ from cleanup_orchestrator.worker.sweep.order import (
     needed,
     with_cycle_members,
 )
+from cleanup_orchestrator.worker.sweep.selecting import changed
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.times import utc
 from cleanup_orchestrator.plugins import endings
 from cleanup_orchestrator.plugins.base import Resource, Row, Verdict, pick
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import moment
+from cleanup_orchestrator.worker.sweep.selecting import moment
 
 #: Why a resource is left that was not tried.
 QUEUED = Verdict(Reason.QUEUED, "it is queued")

@@ -14,9 +14,10 @@ from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
 from cleanup_orchestrator.worker.sweep import uses
 from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.sweep.exclusions import Exclusions, changed
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.item import Item, State
 from cleanup_orchestrator.worker.sweep.listing import Listing, unknown
+from cleanup_orchestrator.worker.sweep.selecting import changed
 
 #: Resources that are named in one message.
 _NAMED = 10

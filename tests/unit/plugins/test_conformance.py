@@ -11,6 +11,7 @@ from cleanup_orchestrator.plugins.base import (
     SCOPED,
     Composition,
     ForcedDelete,
+    LastChange,
     Parts,
     ProjectDefinition,
     ResourceType,
@@ -78,6 +79,14 @@ def test_every_type_declares_what_of_other_projects_may_use_it():
     assert [name for name, type_ in EVERY_TYPE.items() if type_.used_by is None] == []
 
 
+def test_every_type_that_another_one_names_is_declared():
+    of = {name: type_.variant_of for name, type_ in EVERY_TYPE.items() if type_.variant_of}
+    variants = {name: f"{name.partition('.')[0]}.{other}" for name, other in of.items()}
+    parts = {name: each.type for name, type_ in EVERY_TYPE.items() for each in type_.parts or () if each.type}
+    assert {name: other for name, other in (*variants.items(), *parts.items()) if other not in EVERY_TYPE} == {}
+    assert {"orchestration.failed_stack", "compute.server", "network.router_port"} <= variants.keys() | parts.keys()
+
+
 def test_the_order_over_all_plugins_is_without_cycle_and_identity_comes_last():
     ordinary = [n for n in INSTALLED.order if not INSTALLED.find(*n.split(".")).project_setting]
     last = {n for n in ordinary if EVERYTHING in INSTALLED.find(*n.split(".")).after}
@@ -117,6 +126,13 @@ def test_a_good_type_has_no_problem():
         ({"refers_to": str, "delete": None}, "its order ('refers_to') would never be used"),
         ({"created": "created at"}, "'created' is 'created at', which is no name of an attribute"),
         ({"created": "meta."}, "'created' is 'meta.'"),
+        ({"updated": LastChange("changed at"), "parts": ()}, "'updated' is 'changed at', which is no name"),
+        ({"updated": LastChange("at")}, "it does not say what is deleted with it ('parts')"),
+        ({"updated": LastChange("at"), "project_setting": True, "parts": ()}, "'updated') would never be used"),
+        (
+            {"created": "at", "parts": (Parts("rule", "rules", updated=LastChange("a b")),)},
+            "'a b', which is no name",
+        ),
         ({"created": "created_at", "project_setting": True}, "would never be used"),
         ({"created": "created_at"}, "does not say what is deleted with it ('parts')"),
         ({"created": "at", "parts": (Parts("rule", "the rules"),)}, "'the rules', which is no name of an attribute"),

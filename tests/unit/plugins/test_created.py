@@ -1,4 +1,4 @@
-"""Which attribute of which type has the time of its creation."""
+"""Which attributes of which type have the times of its creation and of its last change."""
 
 import datetime
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.worker.sweep.exclusions import moment
+from cleanup_orchestrator.worker.sweep.selecting import moment
 
 #: By type, in the order of the names. Empty: its service does not show it, or it is a project setting.
 CREATED = {
@@ -190,11 +190,97 @@ CREATED = {
     "workflow.workflow": "created_at",
 }
 
+#: The types whose service shows when they were changed last, and never ``null``, or it is not certain what that means.
+CHANGED = {
+    "accelerator.accelerator_request": "updated_at",
+    "application-container.capsule": "updated_at",
+    "application-container.container": "updated_at",
+    "baremetal.allocation": "updated_at",
+    "baremetal.runbook": "updated_at",
+    "compute.server": "updated",
+    "database.backup": "updated",
+    "database.cluster": "updated",
+    "database.configuration": "updated",
+    "database.instance": "updated",
+    "database.module": "updated",
+    "image.image": "updated_at",
+    "key-manager.container": "updated",
+    "key-manager.order": "updated",
+    "key-manager.secret": "updated",
+    "network.address_group": "updated_at",
+    "network.firewall_group": "updated_at",
+    "network.firewall_policy": "updated_at",
+    "network.firewall_rule": "updated_at",
+    "network.floating_ip": "updated_at",
+    "network.local_ip": "updated_at",
+    "network.log": "updated_at",
+    "network.ndp_proxy": "updated_at",
+    "network.network": "updated_at",
+    "network.port": "updated_at",
+    "network.qos_policy": "updated_at",
+    "network.router": "updated_at",
+    "network.router_port": "updated_at",
+    "network.security_group": "updated_at",
+    "network.subnet": "updated_at",
+    "network.subnet_pool": "updated_at",
+    "network.trunk": "updated_at",
+    "reservation.lease": "updated_at",
+    "shared-file-system.backup": "updated_at",
+    "shared-file-system.share_server": "updated_at",
+}
+#: The types whose service shows ``null`` until the first change. Their tables have ``updated_at`` from oslo.db, or from
+#: the same statement, which sets it with each change of the row, and not with its creation.
+NULL_UNTIL_CHANGED = {
+    "block-storage.backup": "updated_at",
+    "block-storage.snapshot": "updated_at",
+    "block-storage.volume": "updated_at",
+    "container-infrastructure-management.cluster": "updated_at",
+    "container-infrastructure-management.cluster_template": "updated_at",
+    "container-infrastructure-management.failed_cluster": "updated_at",
+    "dns.tsig_key": "updated_at",
+    "dns.zone": "updated_at",
+    "dns.zone_export": "updated_at",
+    "dns.zone_import": "updated_at",
+    "dns.zone_transfer_accept": "updated_at",
+    "dns.zone_transfer_request": "updated_at",
+    "load-balancer.health_monitor": "updated_at",
+    "load-balancer.l7_policy": "updated_at",
+    "load-balancer.listener": "updated_at",
+    "load-balancer.load_balancer": "updated_at",
+    "load-balancer.pool": "updated_at",
+    "orchestration.failed_stack": "updated_time",
+    "orchestration.nested_stack": "updated_time",
+    "orchestration.software_deployment": "updated_time",
+    "orchestration.stack": "updated_time",
+    "shared-file-system.replica": "updated_at",
+    "shared-file-system.resource_lock": "updated_at",
+    "shared-file-system.security_service": "updated_at",
+    "shared-file-system.share_network": "updated_at",
+    "workflow.action": "updated_at",
+    "workflow.action_execution": "updated_at",
+    "workflow.code_source": "updated_at",
+    "workflow.cron_trigger": "updated_at",
+    "workflow.dynamic_action": "updated_at",
+    "workflow.environment": "updated_at",
+    "workflow.event_trigger": "updated_at",
+    "workflow.execution": "updated_at",
+    "workflow.workbook": "updated_at",
+    "workflow.workflow": "updated_at",
+}
+
 
 def test_each_type_declares_what_the_table_says():
     """A new type must be put into the table, after a look at what its service's list shows."""
     found = {f"{s.service_type}.{t.name}": t.created for s in registry.load().services.values() for t in s.types}
     assert found == CREATED
+
+
+def test_each_type_declares_when_it_was_changed_last():
+    found = {
+        f"{s.service_type}.{t.name}": t.updated for s in registry.load().services.values() for t in s.types if t.updated
+    }
+    assert {name: each.attribute for name, each in found.items() if not each.null_until_changed} == CHANGED
+    assert {name: each.attribute for name, each in found.items() if each.null_until_changed} == NULL_UNTIL_CHANGED
 
 
 def test_each_attribute_is_a_plain_name_or_a_dotted_path():

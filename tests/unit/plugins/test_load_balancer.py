@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.plugins import load_balancer
-from cleanup_orchestrator.plugins.base import ProjectDefinition
+from cleanup_orchestrator.plugins.base import VIP_PORTS, ProjectDefinition, exceptions
 from tests.unit.plugins.canned import Canned, canned, thing
 
 NAMED = ProjectDefinition("ours", "name", "default", "RegionOne")
@@ -52,3 +54,19 @@ def test_why_the_delete_of_a_load_balancer_is_refused(status, provider, reason):
     )
     verdict = load_balancer.explain(canned(load_balancer=service), NAMED, thing())
     assert (verdict.reason if verdict else None) == reason
+
+
+@pytest.mark.parametrize(("in_catalog", "expected"), [(True, ["a", "c"]), (False, [])])
+def test_the_ports_of_its_addresses_are_parts_as_far_as_they_are_there(in_catalog, expected):
+    def get_port(id_):
+        if id_ == "gone":
+            raise exceptions.NotFoundException("no such port")
+        return {"id": id_}
+
+    cloud = types.SimpleNamespace(
+        config=types.SimpleNamespace(get_session_endpoint=lambda _name: "http://cloud" if in_catalog else None),
+        network=types.SimpleNamespace(get_port=get_port),
+    )
+    balancer = thing(vip_port_id="a", additional_vips=[{"port_id": "gone"}, {}, {"port_id": "c"}])
+    assert [row["id"] for row in VIP_PORTS.of(cloud, NAMED, balancer)] == expected
+    assert list(VIP_PORTS.of(cloud, NAMED, thing(vip_port_id=None))) == []

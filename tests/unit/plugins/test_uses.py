@@ -354,7 +354,10 @@ def heat(resources, environment=()):
         if path.endswith("/environment"):
             return 200, {"resource_registry": dict(environment)}
         assert query["nested_depth"] == 100
-        rows = [{"resource_type": type_, "physical_resource_id": id_, "resource_name": "r"} for type_, id_ in resources]
+        rows = [
+            {"resource_type": type_, "physical_resource_id": id_, "resource_name": "r", "links": links}
+            for type_, id_, *links in resources
+        ]
         return 200, {"resources": rows}
 
     return answer
@@ -391,13 +394,21 @@ STACK = Resource("st", "name of it", OURS, {"id": "st"})
             {"My::Port": "OS::Neutron::Port", "resources": {"no such": {"My::Port": "OS::Heat::None"}}},
             [("network.port", "a")],
         ),
-        (("A", "a"), {"A": "B", "B": "A"}, []),
+        (("A", "a"), {"A": "B", "B": "A"}, [("", "a")]),
+        (("OS::Octavia::Listener", "l"), {}, [("load-balancer.", "l")]),
+        (("My::Bucket", "b"), {"My::Bucket": "OS::Swift::Container"}, [("object-store.", "b")]),
+        (("OS::Nova::KeyPair", "k"), {}, []),
+        (("OS::Heat::SoftwareConfig", "c"), {}, [("orchestration.software_config", "c")]),
         (("OS::Neutron::Port", "a"), {"resources": {"x": {"OS::*": "OS::X*"}}}, [("network.port", "a")]),
         (("OS::Neutron::FloatingIPAssociation", "x"), {}, [("network.floating_ip", "f")]),
         (("OS::Zun::Container", "c"), {}, [("application-container.container", "c")]),
         # A user chooses the names of containers. No path leads to these.
         *(
-            (("OS::Swift::Container", name), {"resources": {"x": {"OS::Swift::*": "OS::Cinder::Volume"}}}, [])
+            (
+                ("OS::Swift::Container", name),
+                {"resources": {"x": {"OS::Swift::*": "OS::Cinder::Volume"}}},
+                [("object-store.", name)],
+            )
             for name in (".", "..", "?a", "a/..", "{row}")
         ),
     ],
@@ -409,6 +420,12 @@ def test_what_a_stack_contains_is_read_from_heat(resource, environment, expected
     )
     assert list(contents_of(cloud, PROJECT, STACK)) == expected
     assert cloud.orchestration.writes() == []
+
+
+@pytest.mark.parametrize(("rel", "expected"), [("nested", []), ("stack", [("", "n")])])
+def test_a_stack_in_a_stack_is_no_unknown_resource(rel, expected):
+    cloud = connection(orchestration=heat([("file:///x.yaml", "n", {"rel": rel})]))
+    assert list(contents_of(cloud, PROJECT, STACK)) == expected
 
 
 def test_with_too_many_names_for_a_type_its_resource_may_be_of_any():

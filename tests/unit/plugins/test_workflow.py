@@ -19,7 +19,7 @@ FULL = {"next": "http://elsewhere/v2/environments?marker=x"}
 
 def row(number, second, **more):
     return {"id": f"id-{number}", "name": f"name-{number}", "project_id": "p", "scope": "private",
-            "created_at": f"2026-01-01 00:00:{second:02}", **more}  # fmt: skip
+            "created_at": f"2026-01-01 00:00:{second:02}", "updated_at": None, **more}  # fmt: skip
 
 
 class Environments:

@@ -1,21 +1,23 @@
 """Which token a step uses: that of the orchestrator, of the project, or of the janitor."""
 
 import dataclasses
+import datetime
 import types
 
 import pytest
 
 from cleanup_orchestrator.cloud.session import read_only
-from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Step, StepKind, StepState, Token
+from cleanup_orchestrator.core.selection import Selection
+from cleanup_orchestrator.core.step import Leftover, Step, StepKind, StepState, Token
 from cleanup_orchestrator.errors import NoJanitor, NoProjectToken, ProjectGone, classify
 from cleanup_orchestrator.plugins.base import ResourceType
 from tests.unit.worker.test_access import Cloud
 from tests.unit.worker.test_guard import task
 from tests.unit.worker.test_sweep import Ports, done
-from tests.unit.world import deletion
+from tests.unit.world import T0, deletion, sweep_step
 
 MODULE = ResourceType("module", lambda *_: (), None, token=Token.MEMBER)
 GRANT = {"actor": "users", "actor_id": "janitor", "role_id": "id-member"}
@@ -168,3 +170,37 @@ def test_what_is_looked_at_beside_the_swept_type_is_only_read():
     guards = made.worker.clouds.guards
     other = context.sweep(Ports().find("", ""), None, context.definition()).find_type("network.port")
     assert other.name == "network.port" and guards == [read_only]
+
+
+# ---------------------------------------------------------------------- what was selected while the project was locked
+LOCKED = {"mode": Mode.PURGE, "status": Status.DELETING, "drained_at": T0, "selection": Selection(updated_before=T0)}
+LEFT = [
+    Leftover("selected", "", Reason.PRESENT),
+    Leftover("in use", "", Reason.IN_USE),
+    Leftover("young", "", Reason.NOT_SELECTED),
+]
+LATER = T0 + datetime.timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "listed", "expected"),
+    [
+        ({}, {"finished_at": LATER}, {"selected", "in use"}),
+        ({}, {"finished_at": LATER, "kind": StepKind.HALT}, set()),
+        ({}, {"finished_at": LATER, "region": "R2"}, set()),
+        ({}, {"finished_at": LATER, "type": "router"}, set()),
+        ({}, {"finished_at": T0}, set()),  # listed before the lock took hold
+        ({}, {"finished_at": None}, set()),
+        ({"drained_at": None}, {"finished_at": LATER}, set()),  # users may still change resources
+        ({"dry_run": True}, {"finished_at": LATER}, set()),
+        ({"selection": Selection(created_before=T0)}, {"finished_at": LATER}, set()),
+    ],
+)
+@pytest.mark.parametrize("kind", [StepKind.SWEEP, StepKind.HALT])
+def test_only_a_list_behind_the_lock_says_what_was_selected(kind, values, listed, expected):
+    step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, kind=kind)
+    made = task(deletion(**LOCKED | values), step=step, registry=Ports())
+    made.worker.store.left = LEFT
+    made.worker.store.steps = lambda _id: (dataclasses.replace(sweep_step("network.port"), **listed),)
+    context = made.step_context
+    assert set(context.sweep(context.resource_type(), None, context.definition()).selected_before) == expected

@@ -8,54 +8,12 @@ import pytest
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.plugins.base import Halt, Parts, ProjectDefinition, ResourceType, Run, Verdict, exceptions
-from cleanup_orchestrator.worker.sweep.context import RelatedType
-from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks, moment
+from cleanup_orchestrator.plugins.base import Halt, Parts, Run, Verdict
+from cleanup_orchestrator.worker.sweep.exclusions import KeepMarks
+from cleanup_orchestrator.worker.sweep.selecting import moment
 from tests.support import sweeps
 from tests.support.cases import each_case
-
-Missing = exceptions.NotFoundException
-US = ProjectDefinition("us", "Us", "default", "R1")
-NAME = "network.thing"
-BEFORE = datetime.datetime(2026, 11, 1)
-OLD, YOUNG = "2026-10-31T23:59:59Z", "2026-11-01T00:00:00Z"
-OLDER = Selection(created_before=BEFORE)
-TAGGED = Selection(tags=("temporary",))
-
-
-class Shelf:
-    """A service with resources of one type."""
-
-    def __init__(self, **rows):
-        self.rows = {id_: {"id": id_, "project_id": "us", "name": id_, **row} for id_, row in rows.items()}
-        self.shown, self.deletes, self.stops = {}, [], []
-
-    def list(self, _connection, _project):
-        return [dict(row) for row in self.rows.values()]
-
-    def show(self, _connection, _project, resource):
-        return self.shown.get(resource.id, self.rows[resource.id])
-
-    def delete(self, _connection, _project, resource):
-        self.deletes.append(resource.id)
-        del self.rows[resource.id]
-
-    def type(self, **values):
-        given = {"show": self.show, "tags": "tags", "created": "created_at", "parts": ()} | values
-        return ResourceType("thing", self.list, self.delete, **given)
-
-
-def swept(shelf, selection, **values):
-    own = {
-        key: values.pop(key)
-        for key in ("tags", "created", "parts", "refers_to", "protect", "show", "why_no_show")
-        if key in values
-    }
-    return sweeps.delete(shelf.type(**own), None, US, name=NAME, selection=selection, **values)
-
-
-def reasons(result):
-    return {one.id: str(one.reason) for one in result.leftovers}
+from tests.unit.worker.shelf import BEFORE, NAME, OLD, OLDER, TAGGED, US, YOUNG, Missing, Shelf, part, reasons, swept
 
 
 # --------------------------------------------------------------------------------------------------------------- times
@@ -215,11 +173,6 @@ def test_a_resource_whose_last_tag_was_removed_is_not_selected():
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
-def part(shelf, attribute="whole", **values):
-    type_ = dataclasses.replace(shelf.type(), **values)
-    return RelatedType("part", type_, US, whole=False, attribute=attribute)
-
-
 @pytest.mark.parametrize(
     ("row", "values", "deleted"),
     [
@@ -249,7 +202,7 @@ def test_a_resource_stays_if_the_age_of_its_parts_cannot_be_read_with_its_token(
     shelf = Shelf(one={"created_at": OLD})
     result = swept(shelf, OLDER, related=[part(Shelf(p={"whole": "one", "created_at": OLD}), token=Token.PROJECT)])
     assert shelf.deletes == []
-    assert result.leftovers[0].message == "when its part was created cannot be read with the same token"
+    assert result.leftovers[0].message == "whether its part must stay cannot be read with the same token"
     swept(shelf, OLDER, related=[part(Shelf(), token=Token.PROJECT, created="")])
     assert shelf.deletes == []
     swept(shelf, TAGGED, related=[part(Shelf(), token=Token.PROJECT)])
