@@ -106,7 +106,9 @@ class Components:
         """How the catalog entries are covered."""
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
         facts = {
-            s.service_type: tuple(catalog.TypeFacts(t.name, t.force is not None, t.if_abandoned) for t in s.types)
+            s.service_type: tuple(
+                catalog.TypeFacts(t.name, t.force is not None, t.if_abandoned, t.variant_of) for t in s.types
+            )
             for s in self.registry.services.values()
         }
         return catalog.ServiceCatalog(self.conf, names, facts=facts)

@@ -56,6 +56,7 @@ def build(
         projects=Projects(identity),
         catalog_status=lambda waivers: catalog.statuses(identity, waivers),
         types=catalog.types,
+        variants=catalog.variants,
         engine=engine,
         enforcer=policies.PolicyEnforcer(
             policy_rules.enforcer(conf), policies.RequesterReads(conf.api.requester_reads_days, store.now)

@@ -61,6 +61,8 @@ class ApiContext:
     max_subtree: int  #: the most projects below the one of a request with ``include_subtree``
     max_delay: datetime.timedelta = datetime.timedelta(366)  #: the longest time from a request to its date
     required: tuple[str, ...] = ()  #: the fields that a request must have, unless it is a dry run
+    #: By ``service.type``: the types with the same resources in another state or place.
+    variants: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     limits: RequestLimits = UNLIMITED  #: for users who are no admins of the cloud
 
 

@@ -97,11 +97,12 @@ class ProtocolProbe(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What an admin wants to know of a resource type before a force."""
+    """What the API knows of a resource type of a plugin."""
 
     type: str
     forcible: bool = False  #: whether the type has a forced delete
     if_abandoned: str = ""  #: what an abandoned resource of the type still uses and does
+    variant_of: str = ""  #: the type of the same service that users mean, too; see ``ResourceType.variant_of``
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,6 +227,16 @@ class ServiceCatalog:
         :param facts: by service, of its types
         """
         self._conf, self.types, self._protocol, self._facts = conf, types, protocol, facts
+
+    @property
+    def variants(self) -> Mapping[str, tuple[str, ...]]:
+        """By ``service.type``: the full names of the types with the same resources in another state or place."""
+        found: dict[str, tuple[str, ...]] = {}
+        for service, one in ((service, one) for service, facts in self._facts.items() for one in facts):
+            if one.variant_of:
+                name = f"{service}.{one.variant_of}"
+                found[name] = (*found.get(name, ()), f"{service}.{one.type}")
+        return found
 
     def with_protocol(self, protocol: ProtocolProbe) -> ServiceCatalog:
         """Return the same with another way to ask services over the protocol."""

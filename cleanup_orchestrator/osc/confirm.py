@@ -131,7 +131,7 @@ def of_purge(
     lines = [f"{what} will be deleted. Deleted resources cannot be restored. The project stays."]
     if plan_id and plan and (words := selection.text(plan.get("selection"))):
         lines.append(f"  The plan selects: {words}")
-    if not plan_id and plan and not _alike(plan.get("selection") or {}, selected):
+    if not plan_id and plan and not selection.alike(plan.get("selection") or {}, selected):
         plan = None
     options = selection.options(selected)
     ending = command("--dry-run --wait {project}", project=project_id)
@@ -140,15 +140,6 @@ def of_purge(
         # A report does not say which of the resources a selection has.
         return lines + _found(client, project_id, _of_plan(plan) if plan else None, plan_id, dry_run)
     return lines + _found(client, project_id, _latest(client, project_id, plan, cascade=False), None, dry_run)
-
-
-def _alike(planned: Mapping[str, Any], selected: Mapping[str, Any]) -> bool:
-    """Return whether a dry run selected what a request selects, by the names that the user gave.
-
-    The times can differ: an age is counted from the moment of the command.
-    """
-    same = all(sorted(planned.get(k) or ()) == sorted(selected.get(k) or ()) for k in ("services", "types", "tags"))
-    return same and bool(planned.get("created_before")) is bool(selected.get("created_before"))
 
 
 def _found(client: Proxy, project_id: str, found: Found | None, plan_id: str | None, dry_run: str) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from cleanup_orchestrator.core.words import Mode
-from cleanup_orchestrator.osc import common, confirm, request, selection, usage, wait
+from cleanup_orchestrator.osc import common, confirm, request, selection, usage, wait, words
 
 
 class PurgeProject(request.Requesting):
@@ -34,11 +34,15 @@ class PurgeProject(request.Requesting):
       Delete everything with both tags:
         openstack project purge --tag test --tag temporary --wait demo
 
+      Delete what was not changed for 90 days, but no images, nothing named prod-..., and nothing with the tag keep:
+        openstack project purge --not-updated-for 90d --skip image --not-name 'prod-*' --not-tag keep --wait demo
+
       Delete only the resources that a dry run found; the plan has the selection:
         openstack project purge --plan 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 --wait demo
 
-    A resource must meet each criterion. One whose service does not show its tags or its age is not selected by them,
-    and stays. So does what unselected resources may need. At a terminal the command says what will be lost, and asks.
+    A resource must meet each criterion. One whose service does not show its tags, its name or its times is not selected
+    by them, and stays. So does what contains a resource that is skipped or excluded, and what unselected resources may
+    need. At a terminal the command says what will be lost, and asks.
     --yes skips the question. Without a terminal there is none. With --wait the exit code is 0 only if all deletions
     ended as purged (with --dry-run: planned), 3 after --stop-when-blocked, 4 if a dry run could not list everything,
     130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion
@@ -96,9 +100,7 @@ def _check(parsed_args: argparse.Namespace, selected: bool) -> None:
     if not parsed_args.plan:
         return
     if selected:
-        text = (
-            "--service, --type, --tag, --created-before and --older-than: not with --plan, which has its own selection"
-        )
+        text = f"{words.SELECTING_NAMES}: not with --plan, which has its own selection"
         raise usage.UsageError(f"{text}; nothing was deleted")
     if parsed_args.dry_run or len(parsed_args.projects) > 1:
         raise usage.UsageError("--plan needs exactly one project, and no --dry-run; nothing was deleted")

@@ -9,6 +9,23 @@ _PURGE = "openstack project purge"
 _COMMAND = "openstack project deletion"
 _LATER = "a waiver for what the catalog will have later needs --not-yet"
 
+#: By criterion of a selection: the option.
+SELECTING = {
+    "services": "--service",
+    "types": "--type",
+    "skip": "--skip",
+    "tags": "--tag",
+    "not_tags": "--not-tag",
+    "names": "--name",
+    "not_names": "--not-name",
+    "created_before": "--created-before",
+    "updated_before": "--updated-before",
+}
+#: The options of a selection, for messages.
+SELECTING_NAMES = (
+    f"{', '.join(option for name, option in SELECTING.items() if name != 'updated_before')}, --older-than, "
+    "--updated-before and --not-updated-for"
+)
 #: By problem or code of an error: its text. See ``sdk.ApiError.said``.
 TEXTS = {
     "deletion_not_found": f"no deletion has this id; '{_COMMAND} list' lists them",
@@ -37,8 +54,7 @@ TEXTS = {
     "plan_of_one_project": "--plan cannot be combined with --include-subtree: a plan covers one project",
     "plan_of_other_mode": f"plan {{plan_id}} cannot be used: '{_PURGE}' needs the plan of a purge, and --cascade that "
     "of a cascade; make a new dry run",
-    "plan_with_selection": "--service, --type, --tag, --created-before and --older-than cannot be combined with "
-    "--plan: the plan has the selection",
+    "plan_with_selection": f"{SELECTING_NAMES} cannot be combined with --plan: the plan has the selection",
     "kept_not_recorded": f"only a dry run records which resources it keeps; '{_COMMAND} show' has their number",
     "unknown_field": "this release of the API does not know {name}",
     "unknown_name": f"{{name}} names nothing that is known; '{_COMMAND} service list' lists the names",
@@ -50,6 +66,7 @@ TEXTS = {
 
 #: By field or parameter of the API: the option or the argument. For the others the name is that of the option.
 _OPTIONS = {
+    **SELECTING,
     "allow_unknown": "--not-yet",
     "not_before": "--at",
     "request_reason": "--reason",
@@ -61,12 +78,9 @@ _OPTIONS = {
     "project_id": "<project>",
     "project_name": "<project>",
     "resource_id": "--resource",
-    "selection": "--service or --type",
+    "selection": "--service, --type or --skip",
     "service_type": "<service-type>",
-    "services": "--service",
     "state": "--ended",
-    "tags": "--tag",
-    "types": "--type",
     "user_id": "--user",
     "user_name": "--user",
 }

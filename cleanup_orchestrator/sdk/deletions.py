@@ -226,10 +226,21 @@ class Selection(CleanupResource):
     services: list[str] = resource.Body("services", type=list, list_type=str)
     #: Resource types that are selected as well. Without both: all types.
     types: list[str] = resource.Body("types", type=list, list_type=str)
+    #: Services and resource types that are never selected.
+    skip: list[str] = resource.Body("skip", type=list, list_type=str)
     #: Tags that a resource must have.
     tags: list[str] = resource.Body("tags", type=list, list_type=str)
+    #: Tags that a resource must not have.
+    not_tags: list[str] = resource.Body("not_tags", type=list, list_type=str)
+    #: Patterns of which the name of a resource must match one.
+    names: list[str] = resource.Body("names", type=list, list_type=str)
+    #: Patterns of which the name of a resource must match none.
+    not_names: list[str] = resource.Body("not_names", type=list, list_type=str)
     #: The time before which a resource must have been created. One of unknown age is not selected. ``null``: any time.
     created_before: str | None = resource.Body("created_before", type=str)
+    #: The time before which the last change of a resource must have been. One whose service does not show it is not
+    #: selected. ``null``: any time.
+    updated_before: str | None = resource.Body("updated_before", type=str)
 
 
 class Deletion(CleanupResource):

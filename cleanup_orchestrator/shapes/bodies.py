@@ -24,10 +24,34 @@ class SelectionBody(Input):
         forms.list_of(forms.TYPE_NAME, 200),
         "Resource types that are selected as well, such as ``compute.server``. Without both: all types.",
     )
+    skip: list[str] = given(
+        forms.list_of(forms.SERVICE_OR_TYPE, 200),
+        "Services and resource types that are never selected, whatever ``services`` and ``types`` say. What contains a "
+        "resource of these is not selected either.",
+    )
     tags: list[str] = given(forms.list_of(forms.TEXT, 50), "A resource must have all of these tags.")
+    not_tags: list[str] = given(
+        forms.list_of(forms.TEXT, 50),
+        "A resource must have none of these tags. One whose service shows no tags is not selected.",
+    )
+    names: list[str] = given(
+        forms.list_of(forms.TEXT, 50),
+        "The whole name of a resource must match one of these patterns with ``*``, ``?`` and ``[...]``. Upper and "
+        "lower case differ. One without a name is not selected.",
+    )
+    not_names: list[str] = given(
+        forms.list_of(forms.TEXT, 50),
+        "The name of a resource must match none of these patterns, and be equal to none. One whose service shows no "
+        "name is not selected.",
+    )
     created_before: str | None = given(
         forms.or_null(forms.TIME),
         "A resource must have been created before this time. One of unknown age is not selected.",
+    )
+    updated_before: str | None = given(
+        forms.or_null(forms.TIME),
+        "The last change of a resource must have been before this time. One whose service does not show it is not "
+        "selected.",
     )
 
 

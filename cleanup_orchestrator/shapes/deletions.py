@@ -178,10 +178,18 @@ class Selection(Shape):
 
     services: list[str] = field("Official types of the services whose resources are selected.")
     types: list[str] = field("Resource types that are selected as well. Without both: all types.")
+    skip: list[str] = field("Services and resource types that are never selected.")
     tags: list[str] = field("Tags that a resource must have.")
+    not_tags: list[str] = field("Tags that a resource must not have.")
+    names: list[str] = field("Patterns of which the name of a resource must match one.")
+    not_names: list[str] = field("Patterns of which the name of a resource must match none.")
     created_before: str | None = time(
         "The time before which a resource must have been created. One of unknown age is not selected. ``null``: any "
         "time.",
+    )
+    updated_before: str | None = time(
+        "The time before which the last change of a resource must have been. One whose service does not show it is not "
+        "selected. ``null``: any time.",
     )
 
 

@@ -43,6 +43,8 @@ TIME = _text(
 )
 #: A resource type of a service: ``block-storage.volume``.
 TYPE_NAME = _text(r"[a-z0-9-]+\.[a-z0-9_]+", 255)
+#: A service, by any of its names, or a resource type of it.
+SERVICE_OR_TYPE = _text(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[a-z0-9_]+)?", 255, 1)
 #: A resource of a type.
 USED = _text(r"[a-z0-9-]+\.[a-z0-9_]+:[^\x00-\x1f]+", 800)
 #: An id as services have it: for Swift the name of a container.
@@ -60,6 +62,7 @@ EXPECTED: Mapping[str, str] = {
     NUMBER["pattern"]: "is not a marker of this API",
     TIME["pattern"]: "must be a time in UTC such as 2027-01-31T00:00:00Z",
     TYPE_NAME["pattern"]: "must be a list of resource types such as orchestration.stack",
+    SERVICE_OR_TYPE["pattern"]: "must be a list of services such as dns and resource types such as orchestration.stack",
     SERVICE_TYPE["pattern"]: "is not a service type such as dns, or an alias such as volumev3",
 }
 

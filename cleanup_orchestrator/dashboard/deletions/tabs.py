@@ -14,6 +14,7 @@ from openstack import exceptions as sdk_exceptions
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions import listing, progress, remedies, states
+from cleanup_orchestrator.dashboard.deletions.request.forms import SELECTING
 
 Content = Callable[[HttpRequest, sdk.Proxy, sdk.Deletion], dict[str, Any]]
 
@@ -86,7 +87,7 @@ def _overview(request: HttpRequest, proxy: sdk.Proxy, deletion: sdk.Deletion) ->
     notable = [each for each in counts if each.found or each.kept or each.outcome not in ("clear", "")]
     others = [each for each in counts if each not in notable]
     selection = deletion.selection
-    criteria = selection and (selection.services or selection.types or selection.tags or selection.created_before)
+    criteria = selection and any(getattr(selection, name) for name in SELECTING)
     # What the blockers say stands there, and not a second time beside the numbers and in the conditions.
     blocked = {(each.region, each.service, each.type) for each in deletion.blockers or ()}
     said = [each.message if (each.region, each.service, each.type) not in blocked else "" for each in notable]

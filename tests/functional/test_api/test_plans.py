@@ -104,10 +104,11 @@ def test_the_hash_of_a_plan_does_not_depend_on_sizes(any_site):
 
 
 def test_a_deletion_that_keeps_the_project_takes_the_selection_of_its_plan(any_site):
-    wanted = {"types": ["network.port"], "tags": ["old"]}
+    wanted = {"types": ["network.port"], "tags": ["old"], "not_names": ["prod*"]}
     plan_id = planned(any_site, mode="purge", selection=wanted)
     plan = any_site.get(f"/v1/plans/{plan_id}").json["plan"]
-    selection = {"services": [], "types": ["network.port"], "tags": ["old"], "created_before": None}
+    empty = {name: [] for name in ("services", "skip", "not_tags", "names")}
+    selection = wanted | empty | {"created_before": None, "updated_before": None}
     assert (plan["mode"], plan["selection"]) == ("purge", selection)
     made = any_site.ask(mode="purge", plan_id=plan_id, plan_hash=plan["hash"])
     assert (made["mode"], made["plan_id"], made["selection"]) == ("purge", plan_id, selection)

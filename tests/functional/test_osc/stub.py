@@ -52,7 +52,7 @@ def deletion(project, status="accepted", **fields):
         "project_name": project["name"],
         "domain_id": project["domain_id"],
         "mode": "report",
-        "selection": {"services": [], "types": [], "tags": [], "created_before": None} | fields.pop("selection", {}),
+        "selection": NO_SELECTION | fields.pop("selection", {}),
         "dry_run": False,
         "status": status,
         "reason": "",
@@ -102,6 +102,11 @@ def count(service, type, **fields):
     } | fields
 
 
+#: The selection of everything, as the API shows it.
+NO_SELECTION = {
+    **{name: [] for name in ("services", "types", "skip", "tags", "not_tags", "names", "not_names")},
+    **dict.fromkeys(("created_before", "updated_before")),
+}
 PLAN_ID, PLAN_HASH = "00000000-0000-4000-8000-000000000001", "9f86" + 60 * "0"
 BLOCKER = {
     "region": "RegionOne",
@@ -423,7 +428,7 @@ class Cloud:
         if project is None:
             return self.error(404, "project_not_found", f"There is no project {body['project_id']}.")
         states = self.scripts.get(project["id"], [{"status": "accepted"}])
-        selection = {"services": [], "types": [], "tags": [], "created_before": None} | body.get("selection", {})
+        selection = NO_SELECTION | body.get("selection", {})
         asked = {
             "selection": selection,
             "mode": body["mode"],

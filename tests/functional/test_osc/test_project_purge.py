@@ -1,6 +1,7 @@
 """``openstack project purge``: deletes what is selected, and keeps the project."""
 
 import datetime
+import shlex
 
 import pytest
 
@@ -9,8 +10,27 @@ from tests.functional.test_osc import stub
 
 PURGE = ("project", "purge")
 BEFORE = "2026-11-01T00:00:00Z"
-CHOSEN = {"services": ["nova"], "types": ["network.port"], "tags": ["old", "test"], "created_before": BEFORE}
-OPTIONS = ["--service", "nova", "--type", "network.port", "--tag", "old", "--tag", "test", "--created-before", BEFORE]
+CHOSEN = {
+    "services": ["nova"],
+    "types": ["network.port"],
+    "skip": ["image", "dns.zone"],
+    "tags": ["old", "test"],
+    "not_tags": ["keep", "hold"],
+    "names": ["web-*", "-x?"],
+    "not_names": ["prod [a]"],
+    "created_before": BEFORE,
+    "updated_before": "2026-11-02T00:00:00Z",
+}
+WORDS = (
+    "services nova and types network.port except image, dns.zone, with the tags old and test, without the tags keep or "
+    f"hold, named web-* or -x?, not named prod [a], created before {BEFORE}, changed last before 2026-11-02T00:00:00Z"
+)
+OPTIONS = [
+    *("--service", "nova", "--type", "network.port", "--skip", "image", "--skip", "dns.zone"),
+    *("--tag", "old", "--tag", "test", "--not-tag", "keep", "--not-tag", "hold"),
+    *("--name", "web-*", "--name=-x?", "--not-name", "prod [a]"),
+    *("--created-before", BEFORE, "--updated-before", "2026-11-02T00:00:00Z"),
+]
 
 
 def bodies(cloud):
@@ -19,7 +39,7 @@ def bodies(cloud):
 
 def plan_of(stub_cloud, demo, **chosen):
     """Record a dry run and its plan; return the id."""
-    wanted = {"services": [], "types": [], "tags": [], "created_before": None} | chosen
+    wanted = stub.NO_SELECTION | chosen
     id_ = stub_cloud.add_deletion(demo, "planned", mode="purge", dry_run=True, selection=wanted)
     types = [{"region": "R1", "service": "compute", "type": "server", "delete": 8, "keep": 2}]
     stub_cloud.plans[id_] = {"id": id_, "mode": "purge", "selection": wanted, "complete": True, "types": types}
@@ -38,13 +58,16 @@ class TestRequest:
         assert openstack(*PURGE, *OPTIONS, "--dry-run", "demo").code == 0
         assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "purge", "dry_run": True, "selection": CHOSEN}]
 
-    def test_an_age_is_the_same_time_for_all_projects(self, openstack, stub_cloud, demo):
+    @pytest.mark.parametrize(
+        ("option", "field"), [("--older-than", "created_before"), ("--not-updated-for", "updated_before")]
+    )
+    def test_an_age_is_the_same_time_for_all_projects(self, openstack, stub_cloud, demo, option, field):
         stub_cloud.add_project("other")
         now = datetime.datetime.now(datetime.timezone.utc)
-        assert openstack(*PURGE, "--older-than", "30d", "demo", "other").code == 0
+        assert openstack(*PURGE, option, "30d", "demo", "other").code == 0
         [first, second] = [body["selection"] for body in bodies(stub_cloud)]
-        assert first == second and set(first) == {"created_before"}
-        found = datetime.datetime.fromisoformat(first["created_before"].replace("Z", "+00:00"))
+        assert first == second and set(first) == {field}
+        found = datetime.datetime.fromisoformat(first[field].replace("Z", "+00:00"))
         assert datetime.timedelta(days=30) - datetime.timedelta(minutes=2) <= now - found
         assert now - found <= datetime.timedelta(days=30) + datetime.timedelta(seconds=1)
         assert not found.microsecond and found.tzinfo is not None
@@ -77,6 +100,13 @@ class TestRequest:
             ["--plan", "p", "--service", "nova"],
             ["--plan", "p", "--type", "a.b"],
             ["--plan", "p", "--created-before", "2026-01-01"],
+            *(["--plan", "p", option, "x"] for option in ("--skip", "--not-tag", "--name", "--not-name")),
+            ["--plan", "p", "--updated-before", "2026-01-01"],
+            ["--plan", "p", "--not-updated-for", "30d"],
+            *([option, value] for option in ("--skip", "--not-tag", "--name", "--not-name") for value in ("", " ")),
+            ["--not-updated-for", "30d", "--updated-before", "2026-01-01"],
+            ["--not-updated-for", "9999999d"],
+            ["--updated-before", "yesterday"],
             ["--plan", "p", "--dry-run"],
             ["--plan-hash", "h"],
             ["--plan", ""],
@@ -113,7 +143,7 @@ class TestRequest:
         ]
         result = openstack(*PURGE, "--service", "netwrk", "demo")
         assert result.code == 2
-        assert "--service or --type names no service of this cloud; did you mean network?" in result.err
+        assert "--service, --type or --skip names no service of this cloud; did you mean network?" in result.err
 
     @pytest.mark.parametrize("option", ["--plan", "--plan-hash"])
     def test_an_empty_plan_of_a_cascade_deletes_nothing(self, openstack, stub_cloud, demo, option):
@@ -136,7 +166,9 @@ def test_an_age_has_a_unit(text, seconds):
         (None, ""),
         ({"services": ["compute", "network"]}, "services compute, network"),
         ({"tags": ["a"]}, "with the tag a"),
-        (CHOSEN, f"services nova and types network.port, with the tags old and test, created before {BEFORE}"),
+        ({"skip": ["image"]}, "all types except image"),
+        ({"not_tags": ["a"], "not_names": ["b*"]}, "without the tag a, not named b*"),
+        (CHOSEN, WORDS),
         ({"tags": ["a\x1b[2J"]}, "with the tag a?[2J"),
     ],
 )
@@ -163,8 +195,8 @@ class TestQuestion:
     def test_it_names_the_selection(self, openstack, demo, terminal):
         terminal("n\n")
         said = openstack(*PURGE, *OPTIONS, "demo").err
-        assert f"Of project demo ({demo['id']}), only this is selected: services nova and types network.port, " in said
-        hint = " ".join(OPTIONS)
+        assert f"Of project demo ({demo['id']}), only this is selected: {WORDS}. These resources" in said
+        hint = shlex.join(OPTIONS)
         assert f"openstack project purge {hint} --dry-run --wait {demo['id']}\n" in said
 
     def test_it_names_what_the_dry_run_of_the_same_selection_found(self, openstack, stub_cloud, demo, terminal):
@@ -173,7 +205,16 @@ class TestQuestion:
         said = openstack(*PURGE, "--type", "compute.server", "--older-than", "30d", "demo").err
         assert "(dry run of 2026-11-21T10:00:00Z): 8 resources in 1 service\n    8 servers\n" in said
 
-    @pytest.mark.parametrize("options", [[], ["--type", "compute.server"], ["--tag", "b", "--older-than", "1d"]])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            [],
+            ["--type", "compute.server"],
+            ["--tag", "b", "--older-than", "1d"],
+            ["--tag", "a", "--older-than", "1d", "--skip", "image"],
+            ["--tag", "a", "--older-than", "1d", "--not-updated-for", "1d"],
+        ],
+    )
     def test_the_dry_run_of_another_selection_says_nothing(self, openstack, stub_cloud, demo, terminal, options):
         plan_of(stub_cloud, demo, tags=["a"], created_before=BEFORE)
         terminal("n\n")

@@ -418,12 +418,34 @@ def test_if_one_deletion_is_not_confirmed_none_is_requested(site, previewed):
         ({"mode": "purge", "services": "compute"}, ""),
         ({"mode": "cascade", "services": "compute"}, "services"),
         ({"mode": "report", "tags": "old"}, "tags"),
+        *(
+            ({"mode": "cascade", name: value}, name)
+            for name, value in {"skip": "image", "not_tags": "a", "names": "b", "not_names": "c"}.items()
+        ),
+        ({"mode": "cascade", "updated_before": "2026-11-01T00:00"}, "updated_before"),
+        ({"mode": "purge", "not_names": " , "}, "not_names"),
         ({"mode": "purge", "types": " , "}, "types"),
         ({"mode": "purge", "include_subtree": "on"}, "include_subtree"),
     ],
 )
 def test_a_choice_without_an_effect_is_refused(data, field):
     assert list(forms.RequestForm(data).errors) == ([field] if field else [])
+
+
+def test_each_criterion_of_the_form_is_in_the_request():
+    """A criterion that is lost between the form, the dry run and the deletion would delete more."""
+    texts = {"services": "compute, network", "types": "image.image", "skip": "network.port"}
+    texts |= {"tags": "a, b c", "not_tags": "keep", "names": "web-*, db ?", "not_names": "prod [a]"}
+    times = {"created_before": "2026-11-01T00:00", "updated_before": "2026-11-02T00:00"}
+    form = forms.RequestForm({"mode": "purge", **texts, **times})
+    assert form.is_valid(), form.errors
+    selected = form.wanted()["selection"]
+    assert selected == {name: text.split(", ") for name, text in texts.items()} | {
+        name: f"{time}:00Z" for name, time in times.items()
+    }
+    assert set(forms.SELECTING) == set(selected) == set(shapes.Selection.__annotations__)
+    run = sdk.Deletion(id=ID, project_id=ID, mode="purge", selection=selected)
+    assert preview.selection_of(run) == selected
 
 
 def test_an_id_that_is_none_is_no_part_of_a_path(site, monkeypatch):

@@ -46,7 +46,7 @@ def test_a_text_has_only_members_of_an_error(text):
         ("lien_not_found", {}, "no lien has this id; 'openstack project deletion lien list' lists them"),
         ("invalid_query", {"field": "sort", "expected": "is wrong"}, "--sort is wrong"),
         ("invalid_query", {"field": "created_since", "expected": "must be a time"}, "--since must be a time"),
-        ("invalid_body", {"field": "selection", "expected": "names no x"}, "--service or --type names no x"),
+        ("invalid_body", {"field": "selection", "expected": "names no x"}, "--service, --type or --skip names no x"),
         (
             "invalid_body",
             {"field": "plan_id", "problem": "plan_of_one_project"},

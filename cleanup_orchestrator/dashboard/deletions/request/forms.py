@@ -18,8 +18,19 @@ MODES = (
     ("purge", _("Purge: delete what the project owns, and keep the project.")),
 )
 
-#: Fields that only mode ``purge`` has.
-SELECTING = ("services", "types", "tags", "created_before")
+#: Fields that only mode ``purge`` has: all criteria of a selection. One that is missing here would be lost between the
+#: dry run and the deletion, and more would be deleted.
+SELECTING = (
+    "services",
+    "types",
+    "skip",
+    "tags",
+    "not_tags",
+    "names",
+    "not_names",
+    "created_before",
+    "updated_before",
+)
 
 
 class RequestForm(fields.Form):
@@ -41,15 +52,54 @@ class RequestForm(fields.Form):
         required=False,
         help_text=_("Only with Purge. Separate names by commas: compute.server, volume. An empty field: all types."),
     )
+    skip = forms.CharField(
+        label=_("Never these services and types"),
+        required=False,
+        help_text=_(
+            "Only with Purge. Separate names by commas: image, network.port. What contains such a resource stays, too."
+        ),
+    )
     tags = forms.CharField(
         label=_("Only resources with all of these tags"),
         required=False,
         help_text=_("Only with Purge. Separate tags by commas. An empty field: with any tags, or none."),
     )
+    not_tags = forms.CharField(
+        label=_("Only resources with none of these tags"),
+        required=False,
+        help_text=_(
+            "Only with Purge. Separate tags by commas. With a tag, a resource whose service shows no tags is not "
+            "deleted."
+        ),
+    )
+    names = forms.CharField(
+        label=_("Only resources with a name like one of these"),
+        required=False,
+        help_text=_(
+            "Only with Purge. Separate patterns by commas: test-*, web?. Upper and lower case differ. With a pattern, "
+            "a resource without a name is not deleted."
+        ),
+    )
+    not_names = forms.CharField(
+        label=_("Only resources with a name unlike all of these"),
+        required=False,
+        help_text=_(
+            "Only with Purge. Separate patterns by commas: prod-*. With a pattern, a resource whose service shows no "
+            "name is not deleted."
+        ),
+    )
     created_before = times.TimeField(
         label=_("Only resources created before (UTC)"),
         required=False,
         help_text=_("Only with Purge. An empty field: any age. With a time, a resource of unknown age is not deleted."),
+    )
+    updated_before = times.TimeField(
+        label=_("Only resources last changed before (UTC)"),
+        required=False,
+        help_text=_(
+            "Only with Purge. An empty field: at any time. With a time, a resource whose service does not show its "
+            "last change is not deleted."
+        ),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -66,9 +116,25 @@ class RequestForm(fields.Form):
         """Return the names."""
         return _names(self.cleaned_data["types"])
 
+    def clean_skip(self) -> list[str]:
+        """Return the names."""
+        return _names(self.cleaned_data["skip"])
+
     def clean_tags(self) -> list[str]:
         """Return the tags. A tag can have blanks."""
         return _names(self.cleaned_data["tags"], ",")
+
+    def clean_not_tags(self) -> list[str]:
+        """Return the tags. A tag can have blanks."""
+        return _names(self.cleaned_data["not_tags"], ",")
+
+    def clean_names(self) -> list[str]:
+        """Return the patterns. A pattern can have blanks."""
+        return _names(self.cleaned_data["names"], ",")
+
+    def clean_not_names(self) -> list[str]:
+        """Return the patterns. A pattern can have blanks."""
+        return _names(self.cleaned_data["not_names"], ",")
 
     def clean(self) -> dict[str, Any]:
         """Refuse fields of another mode: a choice that has no effect would delete more than the user wants."""
