@@ -85,7 +85,7 @@ MUTATIONS = (
     Mutation(
         "The question before a purge shows the dry run of another selection",
         f"{OSC}confirm.py",
-        '    if not plan_id and plan and not _alike(plan.get("selection") or {}, selected):\n',
+        '    if not plan_id and plan and not selection.alike(plan.get("selection") or {}, selected):\n',
         "    if False:\n",
         of("project_purge confirm"),
     ),
@@ -239,8 +239,8 @@ MUTATIONS = (
     Mutation(
         "A purge takes its plan and another selection",
         f"{OSC}project_purge.py",
-        "    if selected:\n        text = (",
-        "    if False:\n        text = (",
+        "    if selected:\n        text = f",
+        "    if False:\n        text = f",
         of("project_purge"),
     ),
     Mutation(
@@ -286,10 +286,24 @@ MUTATIONS = (
         of("project_purge"),
     ),
     Mutation(
-        "The tags of a purge are not sent",
+        "A command to copy has options that are read as others",
         f"{OSC}selection.py",
-        '        "tags": parsed_args.tag,\n',
-        "",
+        'if value.startswith("-") else',
+        "if False else",
+        of("project_purge"),
+    ),
+    Mutation(
+        "The dry run of another name counts as that of the request",
+        f"{OSC}selection.py",
+        "for name in OPTIONS.keys() - times)",
+        'for name in ("services", "types", "tags"))',
+        of("project_purge"),
+    ),
+    Mutation(
+        "The criteria of a purge that exclude resources are not sent",
+        f"{OSC}selection.py",
+        "return {name: value for name, value in given.items() if value}",
+        'return {name: value for name, value in given.items() if value and not name.startswith("not_")}',
         of("project_purge"),
     ),
     Mutation(

@@ -7,6 +7,7 @@ CONTRACT = "cleanup_orchestrator/plugins/contract.py"
 VALUES = "cleanup_orchestrator/plugins/values.py"
 VERDICTS = "cleanup_orchestrator/plugins/verdicts.py"
 CALLS = "cleanup_orchestrator/worker/sweep/calls.py"
+WHOLES = "cleanup_orchestrator/worker/sweep/wholes.py"
 EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
 LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
 DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
@@ -554,7 +555,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Parts of other projects count as unplanned",
-        EXCLUSIONS,
+        WHOLES,
         "own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
         "own = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
         tests("worker/selecting"),
@@ -711,27 +712,6 @@ MUTATIONS = (
         tests("plugins/verdicts plugins/calls"),
     ),
     # ----------------------------------------------------------------------------------------------- the selection
-    Mutation(
-        "What was created at the very time of the selection is deleted",
-        EXCLUSIONS,
-        "return None if created < selection.created_before",
-        "return None if created <= selection.created_before",
-        tests("worker/selecting"),
-    ),
-    Mutation(
-        "What does not say when it was created counts as old",
-        EXCLUSIONS,
-        '        return "its service does not say when it was created"\n',
-        "        return None\n",
-        tests("worker/selecting"),
-    ),
-    Mutation(
-        "One tag of a selection is enough",
-        EXCLUSIONS,
-        "if missing := sorted(set(selection.tags) - tags):",
-        "if (missing := sorted(set(selection.tags) - tags)) and len(missing) == len(selection.tags):",
-        tests("worker/selecting"),
-    ),
     Mutation(
         "A resource that lost its tag since it was listed is stopped",
         STOPPING,

@@ -35,6 +35,9 @@ SHARED_LISTS = frozenset({"image.image", "identity.credential"})  #: their listi
 FORCIBLE = frozenset({"network.port", "block-storage.volume", "image.image"})  #: types with a forced delete
 SERVER = "compute.server"
 TAG = "temporary"  #: the tag by which resources are selected
+KEEP = "keep"  #: the tag by which resources are not selected
+NAMES, NOT_NAMES = "test-*", "*-prod"  #: the names by which resources are selected, and by which they are not
+OLD, NOW, YOUNG = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z", "2026-07-01T00:00:00Z"  #: of last changes
 ELSEWHERE = ""  #: the region of what is not regional
 EVERYBODY = "*"  #: stands for a listing over all projects
 
@@ -53,6 +56,7 @@ class Thing:
     hole: Hole | None = None  #: the opened lock behind which a member made it
     shared: bool = False
     tagged: bool = False
+    fails: str = ""  #: the criterion of ``plan.FURTHER`` that it does not meet; empty: it meets those of the plan
     used_since: int | None = None  #: number of the effect since which it is shared, or used by others
     gone_at: float = math.inf
     stubborn: int = 0  #: number of deletes that are accepted without effect
@@ -216,13 +220,17 @@ class Cloud:
         short = name.split(".")[1]
         thing = Thing(f"{short}-{self._numbers}", name, region, owner, self.simulation.effects)
         thing.tagged = self.plan.tagged and self.rng.random() < 0.5
+        if self.plan.further:
+            chance = random.Random(f"{self.plan.seed} {thing.id}")
+            thing.fails = chance.choice(self.plan.further) if chance.random() < 0.35 else ""
         self.things[region, name][thing.id] = thing
         return thing
 
     def selects(self, thing: Thing) -> bool:
         """Whether a resource is selected now; in every mode but ``purge``, each is."""
         by_tag = self.plan.tagged and self.plan.mode is Mode.PURGE
-        return self.plan.selects(thing.type) and (thing.tagged or not by_tag)
+        further = bool(thing.fails) and self.plan.mode is Mode.PURGE
+        return self.plan.selects(thing.type) and (thing.tagged or not by_tag) and not further
 
     def mine(self, region: str, name: str, owner: str) -> list[Thing]:
         """Return what a project has of a type."""
@@ -307,9 +315,12 @@ class Cloud:
         return thing is not None
 
     def _untag(self, pick: Callable[[list[Any]], Any]) -> bool:
-        thing = pick([t for t in self._moving() if t.tagged])
-        if thing is not None:
+        ways = [way for way in self.plan.further if way != "updated_before"]
+        thing = pick([t for t in self._moving() if t.tagged or (ways and not t.fails)])
+        if thing is not None and thing.tagged:
             thing.tagged = False
+        elif thing is not None:
+            thing.fails = ways[0]
         return thing is not None
 
     def _transfer(self, pick: Callable[[list[Any]], Any]) -> bool:
@@ -425,12 +436,15 @@ class Cloud:
 
     def _row(self, thing: Thing) -> dict[str, Any]:
         run = "busy" if self._busy(thing) else "on" if thing.running else "off"
+        name = thing.id if thing.fails == "names" else f"test-{thing.id}"
+        name += "-prod" if thing.fails == "not_names" else ""
         return {
             "id": thing.id,
-            "name": thing.id,
+            "name": name,
             "project_id": thing.owner,
             "shared": thing.shared,
             "device": thing.device,
-            "tags": [TAG] if thing.tagged else [],
+            "tags": [TAG] * thing.tagged + [KEEP] * (thing.fails == "not_tags"),
+            "updated_at": YOUNG if thing.fails == "updated_before" else OLD,
             "run": run,
         }

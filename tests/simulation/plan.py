@@ -64,7 +64,7 @@ DEEDS = {
     "scan": "an admin begins an orphan scan",
     "adopt": "an admin adopts what the latest scan found",
     "revive": "Keystone knows the dead project again",
-    "untag": "a member or an admin removes the tag of a resource",
+    "untag": "a member or an admin removes the tag of a resource, or gives it a tag or a name that is not selected",
     "postpone": "a user moves the date of a deletion to a later one",
     "hasten": "a user has a deletion begin now",
 }
@@ -121,6 +121,8 @@ SERVICES = (
 TREES = ((0,), (0,), (0, 0), (0, 1), (0, 1, 0))
 
 #: The types of each service that may be named in a selection.
+#: Criteria of single resources, besides the tag.
+FURTHER = ("not_tags", "names", "not_names", "updated_before")
 SELECTABLE = {
     "compute": ("server",),
     "network": ("port", "network"),
@@ -209,7 +211,9 @@ class Plan:
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
     selected: tuple[str, ...] = ()  #: in mode ``purge``: services and ``service.type`` names; empty: all types
+    skipped: tuple[str, ...] = ()  #: in mode ``purge``: services and types that are not selected, whatever is
     tagged: bool = False  #: only what has the tag is selected, about half of the resources
+    further: tuple[str, ...] = ()  #: further criteria, of ``FURTHER``: about a third of the resources fails one
     janitor: bool = False  #: the janitor is configured, and secrets are shown to no token of an admin
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
     flood: int = 0  #: projects of which a domain manager requests dry runs; there is one in another domain as well
@@ -225,6 +229,8 @@ class Plan:
 
     def selects(self, name: str) -> bool:
         """Return whether a type (``service.type``), or a service of which no type is known, is selected."""
+        if self.mode is Mode.PURGE and (name in self.skipped or name.split(".")[0] in self.skipped):
+            return False
         everything = self.mode is not Mode.PURGE or not self.selected
         return everything or name in self.selected or name.split(".")[0] in self.selected
 
@@ -351,6 +357,14 @@ def _purge(r: random.Random, wanted: Plan, horizon: int) -> tuple[dict[str, Any]
     if "compute" in wanted.services and r.random() < 0.3:
         more |= {"stop_servers": True, "window": 600.0, "disabled": False}
     count = r.choice([0, 1, 2, 4]) if more["tagged"] else 0
+    r = random.Random(f"criteria {wanted.seed}")
+    selected = more.get("selected", ())
+    free = [n for n in names if n not in selected and not any(each.startswith(f"{n}.") for each in selected)]
+    if r.random() < 0.3 and free:
+        more["skipped"] = (r.choice(free),)
+    if r.random() < 0.5:
+        more["further"] = tuple(sorted(r.sample(FURTHER, r.choice([1, 1, 2, 4]))))
+        count = count or r.choice([0, 1, 2])
     return more, [Deed(_at(r, horizon), "untag", _size(r)) for _ in range(count)]
 
 

@@ -11,10 +11,11 @@ from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import Move
 from cleanup_orchestrator.core.deletion import Mode, Profile
 from cleanup_orchestrator.core.rounds import Round
+from cleanup_orchestrator.core.selection import Selection
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.worker import guard
-from cleanup_orchestrator.worker.sweep import deleting, exclusions, stopping
+from cleanup_orchestrator.worker.sweep import deleting, exclusions, selecting, stopping
 from tests.simulation.breakage import Breakage
 from tests.simulation.plan import Deed, Plan, plan
 from tests.simulation.setting import Patch
@@ -25,7 +26,9 @@ def _purge(seed: int, **values: Any) -> Plan:
     wanted = dataclasses.replace(plan(seed), mode=Mode.PURGE, dry_run=False, fill=2, obstacle="", ending="")
     alone = {"tree": (), "lien_types": (), "stop_servers": False, "orphans": False, "bound": False, "limit": 0}
     calm = {"faults": (), "deeds": (), "window": 0.0, "disabled": False, "inherited": False, "driver": "revoke"}
-    return dataclasses.replace(wanted, **{**alone, **calm, "selected": (), "tagged": False, **values})
+    return dataclasses.replace(
+        wanted, **{**alone, **calm, "selected": (), "skipped": (), "tagged": False, "further": (), **values}
+    )
 
 
 def _of_a_service(seed: int) -> Plan:
@@ -57,6 +60,16 @@ def _broken(seed: int) -> Plan:
 
 def _selection_is_forgotten() -> Iterator[Patch]:
     yield exclusions, "unselected_by", lambda _context: lambda _resource: None
+
+
+def _skip_is_forgotten() -> Iterator[Patch]:
+    has_type = Selection.has_type
+    yield Selection, "has_type", lambda self, *name: has_type(dataclasses.replace(self, skip=()), *name)
+    yield Selection, "skips", lambda *_: False
+
+
+def _exclusions_are_forgotten() -> Iterator[Patch]:
+    yield selecting, "_barred", lambda *_: None
 
 
 def _tags_are_not_read_again() -> Iterator[Patch]:
@@ -101,6 +114,20 @@ def _unknown_is_empty() -> Iterator[Patch]:
 
 BREAKAGES: dict[str, Breakage] = {
     "a listing ignores the selection": Breakage(_selection_is_forgotten, "it is not selected", _of_a_service),
+    "a listing ignores what is skipped": Breakage(
+        _skip_is_forgotten,
+        "it is not selected",
+        lambda seed: _purge(
+            seed, services=("compute", "network"), skipped=(("compute.server",), ("network",))[seed % 2]
+        ),
+    ),
+    "a listing ignores what is excluded": Breakage(
+        _exclusions_are_forgotten,
+        "it is not selected",
+        lambda seed: _purge(
+            seed, services=("image",), fill=8, further=(("not_tags", "not_names", "updated_before")[seed % 3],)
+        ),
+    ),
     "a tag that was removed since the listing is not noticed": Breakage(
         _tags_are_not_read_again, "it is not selected", _untagging
     ),

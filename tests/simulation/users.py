@@ -34,7 +34,7 @@ from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.engine.deletions import rules
 from cleanup_orchestrator.store.orphans import new_scan
-from tests.simulation.cloud import TAG, TYPES
+from tests.simulation.cloud import KEEP, NAMES, NOT_NAMES, NOW, TAG, TYPES
 from tests.simulation.keystone import DEAD, ELSEWHERES, OWN, PROJECT
 from tests.simulation.keystone_api import MANAGER
 from tests.simulation.plan import Plan
@@ -63,7 +63,16 @@ def selection(plan: Plan) -> Selection:
     if plan.mode is not Mode.PURGE:
         return EVERYTHING
     kinds = [tuple(n for n in plan.selected if ("." in n) is dotted) for dotted in (False, True)]
-    return Selection(services=kinds[0], types=kinds[1], tags=(TAG,) if plan.tagged else ())
+    values = {"not_tags": (KEEP,), "names": (NAMES,), "not_names": (NOT_NAMES,)}
+    before = datetime.datetime.fromisoformat(NOW).replace(tzinfo=None) if "updated_before" in plan.further else None
+    return Selection(
+        services=kinds[0],
+        types=kinds[1],
+        skip=plan.skipped,
+        tags=(TAG,) if plan.tagged else (),
+        updated_before=before,
+        **{name: value for name, value in values.items() if name in plan.further},
+    )
 
 
 @functools.cache
@@ -188,7 +197,8 @@ class Users:
         if plan.delay and not self._promises.status:
             body["not_before"] = self._in(plan.delay)
         if chosen := selection(plan):
-            body["selection"] = {name: values for name, values in chosen.to_dict().items() if values}
+            stored = {name: values for name, values in chosen.to_dict().items() if values}
+            body["selection"] = {name: f"{v}Z" if isinstance(v, str) else v for name, v in stored.items()}
         try:
             self._call(self._deletions.create, user=self._requester, **body, include_subtree=bool(plan.tree))
         except ApiError as refused:
