@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import pathlib
 import secrets
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,7 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from tests.cloud import filler
 from tests.cloud.fillings.base import Filled, Rest
+from tests.cloud.fillings.block_storage import await_status
 from tests.cloud.fillings.compute import await_server, compute, make_server
 from tests.cloud.fillings.image import make_image
 from tests.cloud.launcher import Cloud
@@ -115,6 +118,49 @@ def test_only_what_has_the_tag_goes(full_admin, project, orchestrator):
     assert not there(full_admin, "network", f"/networks/{made['marked']}")
     assert there(full_admin, "network", f"/networks/{made['plain']}")
     assert left[made["plain"]].message == "it does not have the tag 'temporary'"
+
+
+def test_a_server_with_a_port_of_a_skipped_type_stays(full_admin, project, orchestrator):
+    selection = Selection(services=("compute",), skip=("network.port", "network.router_port"))
+    _, left = empty(orchestrator, project, selection, Status.PURGED)
+    assert there(full_admin, "compute", f"/servers/{project.first('server')}")
+    assert left[project.first("server")].message.endswith("is of a skipped type")
+
+
+def test_only_what_has_a_selected_name_goes(full_admin, project, orchestrator):
+    made = {}
+    for name in ("test-1", "test-prod", "other", ""):
+        net = project.connection.network.post("/networks", json={"network": {"name": name}}).json()["network"]
+        made[name] = net["id"]
+    selection = Selection(services=("network",), names=("test-*",), not_names=("*prod",))
+    _, left = empty(orchestrator, project, selection, Status.PURGED)
+    there_now = {name for name, id_ in made.items() if there(full_admin, "network", f"/networks/{id_}")}
+    assert there_now == {"test-prod", "other", ""}
+    assert left[made[""]].message == "it has no name"
+
+
+def test_what_a_delete_changes_is_selected_by_its_last_change_all_the_same(full_admin, project, orchestrator):
+    """The delete of the server detaches the volume, which Cinder counts as a change."""
+    volumes, nova = Rest(project.connection.block_storage), compute(full_admin)
+    ids = {}
+    for name in ("attached", "touched"):
+        body = {"volume": {"name": name, "size": 1}}
+        ids[name] = volumes.call("POST", "/volumes", body)["volume"]["id"]
+        await_status(volumes, "volumes", ids[name], "available")
+    server = make_server(project, "holder", imageRef=project.first("image"), networks="none")
+    await_server(nova, server, "ACTIVE")
+    body = {"volumeAttachment": {"volumeId": ids["attached"]}}
+    compute(project.connection).call("POST", f"/servers/{server}/os-volume_attachments", body)
+    await_status(volumes, "volumes", ids["attached"], "in-use")
+    before = datetime.datetime.now(datetime.UTC).replace(tzinfo=None, microsecond=0) + datetime.timedelta(seconds=2)
+    time.sleep(4)
+    volumes.call("PUT", f"/volumes/{ids['touched']}", {"volume": {"name": "touched again"}})
+    selection = Selection(types=("compute.server", "block-storage.volume"), names=("holder", "attached", "touched*"))
+    selection = dataclasses.replace(selection, updated_before=before)
+    _, left = empty(orchestrator, project, selection, Status.PURGED)
+    assert not there(full_admin, "compute", f"/servers/{server}")
+    assert not there(full_admin, "block_storage", f"/volumes/{ids['attached']}")
+    assert left[ids["touched"]].message.startswith("it was changed at")
 
 
 def test_a_dry_run_names_what_would_go_and_changes_nothing(full_sweeper, project, orchestrator):

@@ -13,6 +13,7 @@ from cleanup_orchestrator import service
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.core.transitions import LIVE
 from tests.emulated.cloud import OWN_PROJECT, USER, Emulated
@@ -69,12 +70,15 @@ class Orchestrator:
     def __exit__(self, *_: object) -> None:
         self._running.close()
 
-    def request(self, project_id: str, mode: Mode = Mode.CASCADE, dry_run: bool = False) -> str:
+    def request(
+        self, project_id: str, mode: Mode = Mode.CASCADE, dry_run: bool = False, selection: Selection = EVERYTHING
+    ) -> str:
         """Ask for a deletion, as the API does."""
         now = self.store.now()
         record = Deletion(
             str(uuid.uuid4()), project_id, "?", "default", mode, dry_run, Status.ACCEPTED, now, now, now, now, now
         )
+        record = dataclasses.replace(record, selection=selection)
         self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
         self.parts.bus.decide(record.id)
         return record.id
