@@ -187,32 +187,27 @@ class _TypeCheck:
         return Verdict.OK, f"the owner of each row is known by {type_.owner!r}"
 
     def _created(self, listed: _Listed) -> _Said:
-        name = self.type.created
-        if not name:
+        name, updated = self.type.created, self.type.updated
+        if not name and updated is None:
             return Verdict.NOT_CHECKED, "its service does not say when it was created ('created')"
         if not listed.own:
             return Verdict.NOT_CHECKED, "the project has none: create one"
-        latest = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + CLOCKS
-        for resource in listed.own.values():
-            value = pick(resource.data, name)
-            if value in (None, ""):
-                return Verdict.FAILED, (
-                    f"{resource.id} is listed without {name!r}, and would never be selected by its age; correct "
-                    "'created' or the list call"
-                )
-            at = moment(value)
-            if at is None:
-                return Verdict.FAILED, (
-                    f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is neither ISO 8601 nor seconds since "
-                    "1970: it would never be selected by its age"
-                )
-            if not EARLIEST <= at <= latest:
-                when = "in the future" if at > latest else f"before {EARLIEST.year}"
-                return Verdict.FAILED, (
-                    f"{resource.id} has {name!r} = {str(value)[:40]!r}, which is {when}: it is not the time of its "
-                    "creation, or not in UTC"
-                )
-        return Verdict.OK, f"{len(listed.own)} resources show when they were created by {name!r}"
+        times = [("created", name, "its age", "its creation")] if name else []
+        times += [("updated", updated.attribute, "its last change", "its last change")] if updated else []
+        for resource, (field, path, by, of) in itertools.product(listed.own.values(), times):
+            value = pick(resource.data, path)
+            if (
+                value is None
+                and field == "updated"
+                and updated
+                and updated.null_until_changed
+                and path in resource.data
+            ):
+                continue
+            if wrong := _wrong_time(value, path, field, by, of):
+                return Verdict.FAILED, f"{resource.id} {wrong}"
+        shown = " and ".join(repr(path) for _field, path, *_words in times)
+        return Verdict.OK, f"{len(listed.own)} resources show when they were created, or changed last, by {shown}"
 
     def _size(self, listed: _Listed) -> _Said:
         if self.type.size is None:
@@ -396,3 +391,22 @@ def _is_refusal(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _wrong_time(value: Any, path: str, field: str, by: str, of: str) -> str:
+    """Return what is wrong with a time of a resource, to follow its ID; empty: nothing is.
+
+    :param field: the declaration that names the attribute
+    :param by: what the resource would never be selected by
+    :param of: what the time should be the time of
+    """
+    if value in (None, ""):
+        return f"is listed without {path!r}, and would never be selected by {by}; correct '{field}' or the list call"
+    at, said = moment(value), f"has {path!r} = {str(value)[:40]!r}, which is"
+    if at is None:
+        return f"{said} neither ISO 8601 nor seconds since 1970: it would never be selected by {by}"
+    latest = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + CLOCKS
+    if EARLIEST <= at <= latest:
+        return ""
+    when = "in the future" if at > latest else f"before {EARLIEST.year}"
+    return f"{said} {when}: it is not the time of {of}, or not in UTC"

@@ -17,7 +17,7 @@ from cleanup_orchestrator.cmd import manage, plugin_cloud, plugin_live
 from cleanup_orchestrator.core.conformance import Verdict
 from cleanup_orchestrator.errors import WriteRefused
 from cleanup_orchestrator.plugins import conformance
-from cleanup_orchestrator.plugins.base import SCOPED, Paging, ResourceType, Rest, Service
+from cleanup_orchestrator.plugins.base import SCOPED, LastChange, Paging, ResourceType, Rest, Service
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.support.emulated_site import emulated, with_cloud  # noqa: F401  a fixture
 
@@ -209,6 +209,12 @@ LIES = {
     "drops the owner": ({"list": list_without_owner}, "owner", "3 of 3 rows have no 'project_id'"),
     "names another attribute": ({"owner": "owner_id"}, "owner", "rows have no 'owner_id'"),
     "names no time of creation": ({"created": "born_at"}, "created", "is listed without 'born_at'"),
+    "names no time of the last change": ({"updated": LastChange("late")}, "created", "is listed without 'late'"),
+    "says that no time is null": (
+        {"updated": LastChange("late", null_until_changed=True)},
+        "created",
+        "would never be selected by its last change; correct 'updated'",
+    ),
     "takes a name for a time": ({"created": "name"}, "created", "which is neither ISO 8601 nor seconds since 1970"),
     "takes another time for it": ({"list": list_what_is_to_come}, "created", "which is in the future"),
     "takes an age for a time": ({"list": list_ages}, "created", "= '1000000000', which is before 2010"),
