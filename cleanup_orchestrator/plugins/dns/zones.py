@@ -375,7 +375,7 @@ ZONE = ResourceType(
     created="created_at",
     updated=LastChange("updated_at", null_until_changed=True),
     parts=(
-        Parts("recordset", _records_of, created="created_at", changed="updated_at"),
+        Parts("recordset", _records_of, created="created_at", changed="updated_at", type="dns.recordset"),
         Parts("share", _shares_of, created="created_at", updated=LastChange("updated_at", null_until_changed=True)),
     ),
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "

@@ -322,7 +322,7 @@ class StepContext(TaskContext):
             self.deletion.selection,
             protection.ignored_uses(self.worker.conf),
             force.decided_uses(self.deletion),
-            functools.partial(self._other_type, project),
+            functools.cache(functools.partial(self._other_type, project)),  # it is asked for each part of a resource
             self._selected_before(type_),
         )
 
