@@ -138,3 +138,13 @@ PROJECT = project(OURS)
 def test_a_public_cluster_template_is_protected(public, protected):
     template = resource(public=public)
     assert bool(container_infrastructure_management._protect_public(template, PROJECT)) is protected
+
+
+@pytest.mark.parametrize("rows", [[stack("s")], []], ids=["stack", "no stack"])
+def test_a_cluster_contains_its_stack_or_something_that_is_not_known(rows, monkeypatch):
+    """What a driver makes without a stack, no list says: skipped resources may be among it."""
+    monkeypatch.setattr(magnum, "contents_of", lambda *_: iter([("compute.server", "v")]))
+    api = cloud(orchestration={"GET /stacks": page(rows)})
+    cluster = Resource("c", "", ID, {"uuid": "c", "stack_id": "s"})
+    expected = [("orchestration.stack", "s"), ("compute.server", "v")] if rows else [("", "c")]
+    assert list(magnum._contents_of(api, US, cluster)) == expected
