@@ -78,6 +78,8 @@ def upgrade() -> None:
         sa.Column("ticket", _EXACT, nullable=False),
         sa.Column("not_before", _TIME, nullable=True),
         sa.Column("begins_at", _TIME, nullable=False),
+        sa.Column("journal_length", sa.Integer, nullable=False),
+        sa.Column("journal_digest", _ID, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_deletions"),
         sa.UniqueConstraint("live_project_id", name="uq_deletions_live_project_id"),
         **_INNODB,
@@ -214,11 +216,22 @@ def upgrade() -> None:
         sa.Column("actor", sa.String(255), nullable=False),
         sa.Column("request_id", _ID, nullable=False),
         sa.Column("data", sa.JSON, nullable=False),
+        sa.Column("sequence", sa.Integer, nullable=False),
+        sa.Column("digest", _ID, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_events"),
         sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name="fk_events_deletion_id"),
         **_INNODB,
     )
     op.create_index("ix_events_deletion_id_id", "events", ["deletion_id", "id"])
+    op.create_table(
+        "purged_journals",
+        sa.Column("deletion_id", _ID, nullable=False),
+        sa.Column("length", sa.Integer, nullable=False),
+        sa.Column("digest", _ID, nullable=False),
+        sa.Column("purged_at", _TIME, nullable=False),
+        sa.PrimaryKeyConstraint("deletion_id", name="pk_purged_journals"),
+        **_INNODB,
+    )
     op.create_table(
         "event_resources",
         sa.Column("id", _BIGINT, autoincrement=True, nullable=False),

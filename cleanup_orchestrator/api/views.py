@@ -282,7 +282,8 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
         message = _condition_text(about, bool(data.get("status")), str(data.get("reason", "")), message, readable)
     elif family in _HOLDS and "id" in data:
         data = _open(_HOLDS[family], data, readable)
-    return render(shapes.Event, e, id=row.row, at=row.at, message=message, data=data)
+    shown = {"message": message, "data": data, "sequence": row.sequence, "digest": row.digest}
+    return render(shapes.Event, e, id=row.row, at=row.at, **shown)
 
 
 #: By family of journal entries about holds: the shape whose fields their data has.

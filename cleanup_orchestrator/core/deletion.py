@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.journal_chain import EMPTY, Head
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE, LineKey, Queue, QueueState
 from cleanup_orchestrator.core.selection import EVERYTHING, Selection
 from cleanup_orchestrator.core.words import DELETING_MODES as DELETING_MODES
@@ -230,6 +231,8 @@ class Deletion:
     turn_at: datetime.datetime | None = None  #: when it last got a place
     version: int = 0  #: of the row, for compare-and-swap
     tally: Tally = Tally()  #: as the latest decision counted it
+    #: The head of the journal (derived). Only the journal writes it, whatever ``version`` says.
+    journal: Head = dataclasses.field(default=EMPTY, compare=False)
 
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of a type if it is true."""

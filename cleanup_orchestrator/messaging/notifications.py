@@ -162,6 +162,8 @@ def payload(
         "status_at": _time(after.status_at),
         "finished_at": _time(after.finished_at),
         "counters": {name: getattr(after.tally, name) for name in _COUNTERS},
+        "journal_length": after.journal.length,
+        "journal_digest": after.journal.digest,
     }
 
 

@@ -69,6 +69,10 @@ class Event(CleanupResource):
     request_id: str = resource.Body("request_id", type=str)
     #: Details. The fields depend on ``type``.
     data: dict[str, Any] = resource.Body("data", type=dict)
+    #: Number of the entry in the journal of its deletion, from 1 without a gap.
+    sequence: int = resource.Body("sequence", type=int)
+    #: SHA-256 of the entry and of the digest of the entry before it. The report of the deletion has what it covers.
+    digest: str = resource.Body("digest", type=str)
 
 
 class ProjectEvent(InDeletion, Event):

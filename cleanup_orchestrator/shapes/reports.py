@@ -52,7 +52,7 @@ class ProjectLeftover(
     """A leftover, with its project and its deletion."""
 
 
-class Event(Shape, many="events", columns="at message actor", wide="id type request_id data"):
+class Event(Shape, many="events", columns="at message actor", wide="id type request_id data sequence digest"):
     """An entry of the journal of a deletion."""
 
     id: int = field("Number of the entry, which is also its marker. Later entries have greater numbers.")
@@ -62,10 +62,17 @@ class Event(Shape, many="events", columns="at message actor", wide="id type requ
     actor: str = field("ID of the user, or name of the engine or the worker. Empty: none is recorded.")
     request_id: str = field("ID of the request that caused the entry. Empty: no request.")
     data: dict[str, Any] = field("Details. The fields depend on ``type``.")
+    sequence: int = field("Number of the entry in the journal of its deletion, from 1 without a gap.", minimum=1)
+    digest: str = field(
+        "SHA-256 of the entry and of the digest of the entry before it. The report of the deletion has what it covers.",
+    )
 
 
 class ProjectEvent(
-    InDeletion, Event, columns="deletion_id project_name type", wide="project_id at message actor id request_id data"
+    InDeletion,
+    Event,
+    columns="deletion_id project_name type",
+    wide="project_id at message actor id request_id data sequence digest",
 ):
     """An entry of the journal, with its project and its deletion."""
 

@@ -18,6 +18,7 @@ from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Child, Deletion, DeletionCase, DeletionView, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal_chain import EMPTY
 from cleanup_orchestrator.core.proposals import Proposal
 from cleanup_orchestrator.core.queue import EMPTY_QUEUE, QueueState
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
@@ -148,8 +149,8 @@ class Deletions(Repository):
                     c.execute(t.deletions.insert(), [records.deletion_values(deletion)])
                     rows = [records.step_values(Step(id=new_id(), owner_id=deletion.id, kind=kind)) for kind in kinds]
                     c.execute(t.steps.insert(), rows)
-                    write_journal(c, deletion.id, now, [event])
-                    made.append(deletion)
+                    head = write_journal(c, deletion.id, now, [event], EMPTY)
+                    made.append(dataclasses.replace(deletion, journal=head))
                 for deletion, event in again:
                     _request_again(c, deletion.id, event)
         except (sa_exc.IntegrityError, TooManyDeletions) as error:
@@ -321,8 +322,8 @@ class Deletions(Repository):
                 check_requests(c, deletion, limits)
             saved = _write_deletion(c, applied.deletion)
             queries.write_steps(c, {step.id: step for step in steps}, applied.steps)
-            liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
-            attempts.append(Decided(deletion, steps, now, applied, (*ended, (deletion, saved, liens))))
+            told = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
+            attempts.append(Decided(deletion, steps, now, applied, (*ended, told)))
             return attempts[-1]
 
     def _told(self, decided: Decided | None) -> Decided | None:
@@ -396,9 +397,9 @@ def _end_dry_runs(c: Connection, wanted: Iterable[tuple[Deletion, Event]]) -> li
         deletion, asked = real[before.project_id]
         if dry_runs.gives_way(before, deletion):
             for after, event in dry_runs.ended(before, steps, deletion, asked, now):
-                saved = _write_deletion(c, dataclasses.replace(after, version=before.version))
-                ended.append((before, saved, _write_consequences(c, before, saved, [event], (), now)))
-                before = saved
+                saved = _write_deletion(c, dataclasses.replace(after, version=before.version, journal=before.journal))
+                ended.append(_write_consequences(c, before, saved, [event], (), now))
+                before = ended[-1][1]
     return ended
 
 
@@ -414,7 +415,7 @@ def _request_again(c: Connection, deletion_id: str, event: Event) -> None:
         raise Conflict(f"deletion {deletion_id} became {deletion.status} meanwhile")
     if not requests(c, deletion).of_admin:
         _write_deletion(c, dataclasses.replace(deletion, updated_at=now))
-        write_journal(c, deletion_id, now, [event])
+        write_journal(c, deletion_id, now, [event], deletion.journal)
 
 
 def _write_deletion(c: Connection, deletion: Deletion) -> Deletion:
@@ -436,16 +437,20 @@ def _write_consequences(
     events: Sequence[Event],
     abandoned: Iterable[str],
     now: datetime.datetime,
-) -> list[Lien]:
-    """Write the journal lines of a saved deletion, and end its liens with it; return these liens."""
+) -> Ended:
+    """Write the journal lines of a saved deletion, and end its liens with it.
+
+    :param before: as it was read since its row was locked
+    """
     lines = list(events)
     actor = next((event.actor for event in events if event.actor), "")
     for step_id in abandoned:
         lines += [dataclasses.replace(event, actor=actor) for event in abandon_leftovers(c, step_id)]
-    write_journal(c, before.id, now, lines)
     # A plugin's lien belongs to one deletion: the next deletion, or a retry, checks the resources again.
     ends = before.has_holds and before.status in LIVE and after.status not in LIVE
-    return end_liens_of(c, before, queries.steps_of(c, before.id), now, actor) if ends else []
+    liens, endings = end_liens_of(c, before, queries.steps_of(c, before.id), now, actor) if ends else ([], [])
+    head = write_journal(c, before.id, now, [*lines, *endings], before.journal)
+    return before, dataclasses.replace(after, journal=head), liens
 
 
 def _children(c: Connection, deletion: Deletion) -> tuple[Child, ...]:

@@ -1,6 +1,6 @@
 """The journal: what happened to each deletion, in order.
 
-Lines are only ever appended.
+Lines are only ever appended. They are a hash chain; see :mod:`..core.journal_chain`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core import storable
+from cleanup_orchestrator.core import canonical, journal_chain, storable
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal_chain import EMPTY, Head
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import ROWS, Repository, database_time
 from cleanup_orchestrator.store.transient import retry_transient
+
+_LOCK_HEAD = (
+    sa.select(t.deletions.c.journal_length, t.deletions.c.journal_digest)
+    .where(t.deletions.c.id == sa.bindparam("deletion_id"))
+    .with_for_update()
+)
+_WRITE_HEAD = t.deletions.update().where(t.deletions.c.id == sa.bindparam("written_id"))
 
 _REMEDY = 4000  #: characters of a remedy in a line that may name 100 resources
 
@@ -32,6 +40,8 @@ class EventRow:
     row: int
     at: datetime.datetime
     event: Event
+    sequence: int  #: from 1, per deletion
+    digest: str  #: see ``core.journal_chain``
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,23 +132,55 @@ class Journal(Repository):
                 write_journal(c, deletion_id, database_time(c), [event])
 
 
-def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event]) -> None:
-    """Append lines to a deletion's journal, with the resources that they name."""
-    named: list[dict[str, Any]] = []
-    for has_resources, group in itertools.groupby(events, key=lambda event: bool(_resources(event))):
-        rows = [(event, _row(deletion_id, now, event)) for event in group]
-        if not has_resources:
-            c.execute(t.events.insert(), [row for _event, row in rows])
-            continue
-        for event, row in rows:  # one by one: the database gives each line its number
-            key = c.execute(t.events.insert(), row).inserted_primary_key
-            assert key is not None
-            named += [{"event_id": key[0], "deletion_id": deletion_id, "resource_id": id_} for id_ in _resources(event)]
-            if len(named) >= ROWS:
-                c.execute(t.event_resources.insert(), named)
-                named = []
-    if named:
-        c.execute(t.event_resources.insert(), named)
+def write_journal(
+    c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event], head: Head | None = None
+) -> Head:
+    """Append lines to a deletion's journal, with the resources that they name; return its new head.
+
+    The row of the deletion has the head. It is locked until the transaction ends, so that no two transactions append
+    to the same line. Most callers have locked the row already, as the first one of all; see ``queries.lock_deletion``.
+
+    :param head: as the caller read it since it locked the row; ``None``: the row is locked and read
+    """
+    if not events:
+        return EMPTY if head is None else head
+    if head is None:
+        head = Head(*c.execute(_LOCK_HEAD, {"deletion_id": deletion_id}).one())
+    rows = []
+    for event in events:
+        head, row = _linked(head, deletion_id, now, event)
+        rows.append((row, list(_resources(event))))
+    for has_resources, group in itertools.groupby(rows, key=lambda each: bool(each[1])):
+        _insert(c, deletion_id, list(group), has_resources)
+    c.execute(_WRITE_HEAD, {"written_id": deletion_id, "journal_length": head.length, "journal_digest": head.digest})
+    return head
+
+
+def _insert(c: Connection, deletion_id: str, rows: Sequence[tuple[dict[str, Any], list[str]]], named: bool) -> None:
+    """Insert lines that all name resources, or none.
+
+    :param rows: each line with the ids of its resources
+    """
+    if not named:
+        c.execute(t.events.insert(), [row for row, _ids in rows])
+        return
+    if len(rows) == 1:
+        key = c.execute(t.events.insert(), rows[0][0]).inserted_primary_key
+        assert key is not None
+        ids = [key[0]]
+    else:
+        c.execute(t.events.insert(), [row for row, _ids in rows])
+        # The database has given each line its number, in their order. The lock keeps other lines away.
+        e = t.events.c
+        latest = sa.select(e.id).where(e.deletion_id == deletion_id).order_by(e.id.desc()).limit(len(rows))
+        ids = sorted(c.scalars(latest).all())
+    naming = [
+        {"event_id": id_, "deletion_id": deletion_id, "resource_id": resource_id}
+        for id_, (_row, resource_ids) in zip(ids, rows, strict=True)
+        for resource_id in resource_ids
+    ]
+    for start in range(0, len(naming), ROWS):
+        c.execute(t.event_resources.insert(), naming[start : start + ROWS])
 
 
 def is_written(c: Connection, deletion_id: str, at: datetime.datetime, event: Event) -> bool:
@@ -153,16 +195,20 @@ def _short_remedy(remedy: str) -> str:
     return remedy[:_REMEDY]
 
 
-def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, Any]:
-    return {
+def _linked(head: Head, deletion_id: str, now: datetime.datetime, event: Event) -> tuple[Head, dict[str, Any]]:
+    """Return the head of a chain after one more line, and the columns of the line."""
+    row = {
         "deletion_id": deletion_id,
+        "sequence": head.length + 1,
         "at": now,
         "type": event.type,
         "message": storable.text(event.message),
         "actor": event.actor,
         "request_id": event.request_id,
-        "data": records.plain({**event.data, **_named(event)}),
+        "data": canonical.exact(records.plain({**event.data, **_named(event)})),
     }
+    head = journal_chain.linked(head, {**row, "type": str(event.type), "at": journal_chain.moment(now)})
+    return head, {**row, "digest": head.digest}
 
 
 def _named(event: Event) -> dict[str, list[dict[str, Any]]]:
@@ -184,4 +230,5 @@ def _resources(event: Event) -> Iterable[str]:
 
 
 def _event(row: sa.Row[Any]) -> EventRow:
-    return EventRow(row.id, row.at, Event(row.type, row.message, row.actor, row.data, row.request_id))
+    event = Event(row.type, row.message, row.actor, row.data, row.request_id)
+    return EventRow(row.id, row.at, event, row.sequence, row.digest)

@@ -20,7 +20,6 @@ from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepResult
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.liens import LIENS
 
 
@@ -55,10 +54,10 @@ def end_lien(c: Connection, lien_id: str, now: datetime.datetime) -> Lien | None
 
 def settle_lien(
     c: Connection, deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime
-) -> list[Lien]:
-    """Raise or end the lien of a step by its new result; write the journal."""
+) -> tuple[list[Lien], list[Event]]:
+    """Raise or end the lien of a step by its new result; return it and its journal line."""
     if result.in_use is None or not plugin_liens.binding(deletion):
-        return []
+        return [], []
     if result.in_use:
         lien, type_ = raise_lien(c, plugin_liens.lien(deletion, step, result.in_use, now), now), EventType.LIEN_RAISED
         text = f"nothing is deleted before it is removed: {lien}"
@@ -66,21 +65,18 @@ def settle_lien(
         lien, type_ = end_lien(c, plugin_liens.lien_id(deletion.id, step), now), EventType.LIEN_ENDED
         text = f"its reason is gone: {lien}"
     if lien is None:
-        return []
-    write_journal(c, deletion.id, now, [Event(type_, text, step.worker, lien.to_dict())])
-    return [lien]
+        return [], []
+    return [lien], [Event(type_, text, step.worker, lien.to_dict())]
 
 
 def end_liens_of(
     c: Connection, deletion: Deletion, steps: Iterable[Step], now: datetime.datetime, actor: str
-) -> list[Lien]:
-    """End the liens of plugins for a deletion that has ended; write the journal.
+) -> tuple[list[Lien], list[Event]]:
+    """End the liens of plugins for a deletion that has ended; return them and their journal lines.
 
     :param actor: whose action ended it
     """
     ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in steps]
     liens = [lien for lien in ended if lien is not None]
     text = "it was about this deletion, which is no longer under way"
-    events = [Event(EventType.LIEN_ENDED, f"{text}: {lien}", actor, lien.to_dict()) for lien in liens]
-    write_journal(c, deletion.id, now, events)
-    return liens
+    return liens, [Event(EventType.LIEN_ENDED, f"{text}: {lien}", actor, lien.to_dict()) for lien in liens]

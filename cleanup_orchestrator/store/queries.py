@@ -85,7 +85,8 @@ def lock_deletion(c: Connection, deletion_id: str) -> Row[Any] | None:
     A transaction that writes to several tables of a deletion locks or updates this row first, then its steps, then
     their leftovers, then the journal: so no two transactions wait for each other. An insert of a row that refers to the
     deletion locks it, too. What the transaction reads in later statements is not older than the lock; a subquery in
-    this one might be. A transaction of SQLite is alone anyway.
+    this one might be. A transaction of SQLite is alone anyway. The row has the head of the journal, so every
+    transaction that appends to the journal holds it.
     """
     return c.execute(_LOCK, {"deletion_id": deletion_id}).first()
 

@@ -26,6 +26,7 @@ from cleanup_orchestrator.core.deletion import (
     UseDecision,
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
+from cleanup_orchestrator.core.journal_chain import Head
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanStatus
 from cleanup_orchestrator.core.queue import QueueState
 from cleanup_orchestrator.core.reasons import Reason
@@ -34,8 +35,8 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, ScanCounts, Step, 
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
-#: Fields of a deletion that are computed from other tables.
-_DERIVED = frozenset({"has_changes", "has_holds", "superseded"})
+#: Fields of a deletion that are computed from other tables, or written with the journal.
+_DERIVED = frozenset({"has_changes", "has_holds", "superseded", "journal"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
@@ -135,6 +136,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
     values["tally"] = Tally(**values["tally"])
     values["has_changes"], values["has_holds"] = bool(computed.has_changes), bool(computed.has_holds)
     values["superseded"] = bool(mapping.get("superseded"))
+    values["journal"] = Head(mapping["journal_length"], mapping["journal_digest"])
     return Deletion(**values)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -72,6 +72,8 @@ def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, i
 def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) -> Mapping[str, int]:
     """Delete some records with all their rows; return how many rows of each table.
 
+    The head of the journal of each deletion stays: a report that was kept can be checked against it.
+
     Empty: no record is left to purge.
 
     :param age: minimum time since the end
@@ -91,11 +93,21 @@ def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) 
         ids = c.scalars(sa.select(table.c.id).where(over, table.c.id.in_(locked))).all() if locked else ()
         if not ids:
             continue
+        if table is t.deletions:
+            _keep_heads(c, ids, now)
         for part in parts:
             gone = c.execute(part.delete().where(_key(part, table).in_(ids))).rowcount
             removed[part.name] = removed.get(part.name, 0) + gone
         removed[table.name] = c.execute(table.delete().where(table.c.id.in_(ids))).rowcount
     return removed
+
+
+def _keep_heads(c: Connection, ids: Sequence[str], now: datetime.datetime) -> None:
+    """Keep the heads of the journals of deletions that are about to be purged."""
+    d, at = t.deletions.c, sa.literal(now, t.purged_journals.c.purged_at.type)
+    heads = sa.select(d.id, d.journal_length, d.journal_digest, at).where(d.id.in_(ids))
+    columns = ("deletion_id", "length", "digest", "purged_at")
+    c.execute(t.purged_journals.insert().from_select(columns, heads))
 
 
 def _key(part: sa.Table, table: sa.Table) -> sa.ColumnElement[str]:

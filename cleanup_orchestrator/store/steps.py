@@ -238,8 +238,9 @@ class Steps(Repository):
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), work.has_leftovers)
             replace_deletes(c, after, result, work.has_deletes)
             mark_undone(c, yielded)
-            write_journal(c, deletion.id, now, events)
-            return settle_lien(c, deletion, after, result, now)
+            liens, lines = settle_lien(c, deletion, after, result, now)
+            write_journal(c, deletion.id, now, [*events, *lines])
+            return liens
 
     @retry_transient
     def _finish_scan(self, step: Step, result: StepResult) -> None:

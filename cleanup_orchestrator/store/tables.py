@@ -98,6 +98,9 @@ deletions = sa.Table(
     sa.Column("ticket", _EXACT, nullable=False),
     sa.Column("not_before", _TIME, nullable=True),
     sa.Column("begins_at", _TIME, nullable=False),  # the later of created_at and not_before, for queries
+    # The head of the journal's hash chain. Each writer of the journal locks this row; see ``journal.write_journal``.
+    sa.Column("journal_length", sa.Integer, nullable=False, default=0),
+    sa.Column("journal_digest", _ID, nullable=False, default=""),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     # For the queue: with a name of its own, as that of the convention is longer than PostgreSQL's 63 characters.
@@ -217,7 +220,20 @@ events = sa.Table(
     sa.Column("actor", sa.String(255), nullable=False),
     sa.Column("request_id", _ID, nullable=False),
     sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("digest", _ID, nullable=False),
     sa.Index(None, "deletion_id", "id"),
+    **_OPTIONS,
+)
+
+#: The head of the journal of each purged deletion, against which a kept report is checked. Rows are never deleted.
+purged_journals = sa.Table(
+    "purged_journals",
+    metadata,
+    sa.Column("deletion_id", _ID, primary_key=True),
+    sa.Column("length", sa.Integer, nullable=False),
+    sa.Column("digest", _ID, nullable=False),
+    sa.Column("purged_at", _TIME, nullable=False),
     **_OPTIONS,
 )
 

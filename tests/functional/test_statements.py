@@ -81,19 +81,25 @@ def test_withheld_with_a_lien_on_record(store, statements):
     assert sent == ["COMMIT", "SELECT brakes", "SELECT liens", "SELECT steps"]
 
 
-def test_the_intent_to_delete(store, statements):
+def chained(locking):
+    """Return the two statements by which lines follow from those before."""
+    return [f"SELECT deletions{locking}", "UPDATE deletions"]
+
+
+def test_the_intent_to_delete(store, statements, locking):
     step = claimed(store, in_delete_round(store))
     with statements.of() as sent:
         assert store.append_events(step, NOTE, NOTE)
-    assert sent == ["COMMIT", "INSERT events", "SELECT steps"]
+    assert sent == sorted(["COMMIT", "INSERT events", "SELECT steps", *chained(locking)])
 
 
-def test_the_resources_of_a_line_are_one_more_statement(store, statements):
+def test_the_resources_of_a_line_are_one_more_statement(store, statements, locking):
     step = claimed(store, in_delete_round(store))
     going = Event("resource.deleting", "x", data={"resources": [{"id": str(n), "name": ""} for n in range(100)]})
     with statements.of() as sent:
         assert store.append_events(step, going)
-    assert sent == ["COMMIT", "INSERT event_resources", "INSERT events", "SELECT steps"]
+    wanted = ["COMMIT", "INSERT event_resources", "INSERT events", "SELECT steps"]
+    assert sent == sorted([*wanted, *chained(locking)])
 
 
 def test_the_resources_of_many_lines_are_written_in_portions(store, statements):
@@ -106,6 +112,7 @@ def test_the_resources_of_many_lines_are_written_in_portions(store, statements):
     with statements.of() as sent:
         assert store.append_events(step, *many)
     assert sent.count("INSERT event_resources") == 3  # 500, 500 and 200
+    assert (sent.count("INSERT events"), sent.count("SELECT events")) == (1, 1)
     assert [e.row.event.message for e in store.events_of_resource("11-99", 10)] == ["x"]
 
 
@@ -117,7 +124,7 @@ def test_record_intent(store, statements):
     assert sent == ["COMMIT", "INSERT changes", "SELECT changes", "SELECT steps", "UPDATE deletions"]
 
 
-def test_finish(store, statements):
+def test_finish(store, statements, locking):
     record = in_delete_round(store)
     step = claimed(store, record)
     with statements.of() as sent:
@@ -127,11 +134,11 @@ def test_finish(store, statements):
     with statements.of() as sent:
         assert store.finish(step, LEFT, [NOTE, NOTE])
     with_lines = ["COMMIT", "INSERT events", "INSERT leftovers", "SELECT steps", "UPDATE deletions", "UPDATE steps"]
-    assert sent == with_lines
+    assert sent == sorted([*with_lines, *chained(locking)])
     step = claimed(store, record)
     with statements.of() as sent:
         assert store.finish(step, LEFT, [NOTE])
-    assert sent == [with_lines[0], "DELETE leftovers", *with_lines[1:]]
+    assert sent == sorted([*with_lines, "DELETE leftovers", *chained(locking)])
 
 
 def test_a_survey_that_finds_the_same_steps_writes_none(store, statements, locking):
@@ -158,7 +165,7 @@ def test_propose(store, statements, locking):
     with statements.of() as sent:
         assert store.propose(stop)
     reads = [f"SELECT deletions{locking}", "SELECT events", "SELECT steps"]
-    assert sent == sorted(["COMMIT", "INSERT events", *reads, "UPDATE deletions"])
+    assert sent == sorted(["COMMIT", "INSERT events", *reads, "UPDATE deletions", "UPDATE deletions"])
 
 
 @pytest.mark.parametrize("number", [0, 1, 5])
