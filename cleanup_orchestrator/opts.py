@@ -26,6 +26,7 @@ MODULES = (
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine.deletions",
     "cleanup_orchestrator.engine.keystone_listener",
+    "cleanup_orchestrator.evidence.options",
     "cleanup_orchestrator.monitoring.server",
     "cleanup_orchestrator.notices.options",
     "cleanup_orchestrator.service",

@@ -9,11 +9,13 @@ import textwrap
 import typing
 
 import cleanup_orchestrator
-from cleanup_orchestrator.shapes import deletions, holds, orphans, places, reports
+from cleanup_orchestrator.shapes import deletions, evidence, holds, orphans, places, reports
 from cleanup_orchestrator.shapes.base import Link, Shape, item_type
 
 SDK = pathlib.Path(cleanup_orchestrator.__file__).with_name("sdk")
-MODULES = {module.__name__.rpartition(".")[2]: module for module in (places, holds, deletions, reports, orphans)}
+MODULES = {
+    module.__name__.rpartition(".")[2]: module for module in (places, holds, deletions, reports, evidence, orphans)
+}
 WIDTH = 120
 
 

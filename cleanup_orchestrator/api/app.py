@@ -19,13 +19,14 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, gate, microversions, policies, policy_rules, root
-from cleanup_orchestrator.api.context import ApiContext, EngineCaster
+from cleanup_orchestrator.api.context import ApiContext, EngineCaster, ReportSettings
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.evidence import options as report_options
 from cleanup_orchestrator.monitoring import health
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.store.orphans import new_scan
@@ -48,6 +49,7 @@ def build(
     :param conf: has the options of this module and of ``drain`` registered
     :param clouds: access to Keystone as the orchestrator's user; the API only reads
     :param bus: raises if the broker does not answer; ``None`` if there is no broker
+    :raises KeyUnusable: if ``[report] signing_key_file`` is not usable
     :raises keystoneauth1.exceptions.ClientException: if ``[keystone_authtoken]`` is not usable
     """
     identity = clouds.identity(clouds.admin_session())
@@ -74,6 +76,7 @@ def build(
         max_delay=datetime.timedelta(days=conf.deletion.max_delay),
         required=tuple(conf.deletion.required),
         limits=RequestLimits(**{each.name: conf.api[each.name] for each in dataclasses.fields(RequestLimits)}),
+        report=ReportSettings(report_options.signer(conf), conf.report.remains),
     )
     return pipeline(conf, context, health.Health(parts(store, clouds, bus)))
 

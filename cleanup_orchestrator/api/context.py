@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.orphan_scan import OrphanScan
 from cleanup_orchestrator.core.request_limits import UNLIMITED, RequestLimits
 from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.evidence.signing import Signer
 from cleanup_orchestrator.store import Store
 
 LOG = log.getLogger(__name__)
@@ -38,6 +39,14 @@ class EngineCaster(Protocol):
 Query = Mapping[str, list[str]]
 #: A checked body.
 Body = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """What each report has."""
+
+    signer: Signer | None = None  #: ``None``: reports are unsigned
+    remains: str = ""  #: what the operator says about what stays outside of the APIs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class ApiContext:
     #: By ``service.type``: the types with the same resources in another state or place.
     variants: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     limits: RequestLimits = UNLIMITED  #: for users who are no admins of the cloud
+    report: ReportSettings = ReportSettings()
 
 
 def tell_engine(cast: Callable[[str], None], id_: str) -> None:

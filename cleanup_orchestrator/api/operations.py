@@ -24,6 +24,7 @@ from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.liens import Liens
 from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
+from cleanup_orchestrator.api.report import Reports
 from cleanup_orchestrator.api.responses import Response
 from cleanup_orchestrator.api.searches import Searches
 from cleanup_orchestrator.api.services import Services
@@ -183,6 +184,13 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         ("deletion_not_found",),
         query=queries.EventsQuery,
         rule=by_handler(policies.GET),
+    ),
+    ("GET", "/v1/deletions/{id}/report"): Operation(
+        "reports_report", Reports, Reports.report,
+        "Get the report of a deletion, with its journal and its signature",
+        {200: responses.itself("The report.", shapes.SignedReport)},
+        ("deletion_not_found",),
+        rule=by_handler(policies.REPORT, policies.GRANTS_GET),
     ),
     ("GET", "/v1/events"): Operation(
         "searches_events", Searches, Searches.events,

@@ -58,6 +58,12 @@ _RULES = [
         "and project_id:%(target.project.id)s)``, here and in ``cleanup:deletions:get``.",
         who=policies.ADMIN,
     ),
+    _rule(
+        policies.REPORT,
+        "Get the report of a deletion, with its whole journal. Other users get 404. What a user may not see of the "
+        "deletion and of its journal is not in the report either.",
+        who=policies.ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
+    ),
     _rule(policies.RETRY, "Start a new attempt of a deletion."),
     _rule(policies.CANCEL, "Stop a deletion and undo its lock."),
     _rule(

@@ -20,6 +20,7 @@ class Form(StrEnum):
     ONE = "one"  #: one record, by its name
     ALL = "all"  #: all records
     PAGE = "page"  #: a page of the records
+    ITSELF = "itself"  #: one record, not below a name
     OTHER = "other"  #: an object of no shape
 
 
@@ -40,6 +41,8 @@ class Response:
         """
         if self.form is Form.OTHER:
             return {"type": "object"}
+        if self.form is Form.ITSELF:
+            return nested(self.shape)
         if self.form is Form.ONE:
             return _object({self.shape.one: nested(self.shape)})
         records = {self.shape.many: {"type": "array", "items": nested(self.shape)}}
@@ -58,6 +61,11 @@ def _next(nested: Nested) -> JsonSchema:
 def one(about: str, shape: type[Shape], location: bool = False) -> Response:
     """Return the answer with one record."""
     return Response(about, Form.ONE, shape, location)
+
+
+def itself(about: str, shape: type[Shape]) -> Response:
+    """Return the answer that is a record."""
+    return Response(about, Form.ITSELF, shape)
 
 
 def every(about: str, shape: type[Shape]) -> Response:

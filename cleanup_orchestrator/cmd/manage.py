@@ -26,7 +26,7 @@ from alembic.util import CommandError
 from oslo_config import cfg
 
 from cleanup_orchestrator import store
-from cleanup_orchestrator.cmd import arguments, cloud_setup, plugin_check, protocol_check
+from cleanup_orchestrator.cmd import arguments, cloud_setup, plugin_check, protocol_check, report
 from cleanup_orchestrator.cmd.schema import (
     PROG,
     PROJECT,
@@ -193,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Manage the database and the cloud of cleanup-orchestrator, and check plugins and services.",
         epilog=f"example: {PROG} db upgrade",
     )
-    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|cloud|plugin|protocol")
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|cloud|plugin|protocol|report")
     database = add(nouns, "db", "manage the schema and old records; there is no downgrade", "db upgrade")
     verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
@@ -267,6 +267,24 @@ def _parser() -> argparse.ArgumentParser:
     one = add(verbs, "check", "check a service against the rules of the protocol", protocol_check.EXAMPLE)
     protocol_check.add_arguments(one)
     one.set_defaults(run=protocol_check.run)
+
+    reports = add(nouns, "report", "check the reports of deletions, and print what auditors need", report.EXAMPLE)
+    verbs = reports.add_subparsers(dest="verb", required=True, metavar="verify|keys|head")
+    one = add(
+        verbs,
+        "verify",
+        "check the signature, the journal and the conclusions of a report; needs no database and no configuration. "
+        "Exit codes: 0: it proves a deletion and is signed by a given key, 1: something is wrong, or an error, 2: a "
+        "wrong command line, 3: all agrees, but no given key has signed it, 4: all agrees, but it proves no deletion",
+        report.EXAMPLE,
+    )
+    report.add_verify_arguments(one)
+    one.set_defaults(run=report.run_verify)
+    one = add(verbs, "keys", "print the public keys with which auditors check reports, as JWKS", "report keys")
+    one.set_defaults(run=report.run_keys)
+    one = add(verbs, "head", "print the length and the digest of a journal, also of a purged one", "report head ID")
+    one.add_argument("deletion", metavar="ID", help="ID of the deletion")
+    one.set_defaults(run=report.run_head)
     return parser
 
 
@@ -281,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         conf.register_opts(options, group=group)
     try:
         # A check needs no configuration, so it reads only what the command line names.
-        alone = args.noun in ("plugin", "protocol")
+        alone = args.noun in ("plugin", "protocol") or args.run is report.run_verify
         defaults: dict[str, list[str]] = {"default_config_files": [], "default_config_dirs": []} if alone else {}
         conf(arguments.sources(argv), project=PROJECT, prog=PROG, **defaults)
         code: int = args.run(conf, args)

@@ -56,6 +56,17 @@ def _relocking(deletion: Deletion, steps: Sequence[Step]) -> bool:
     )
 
 
+#: Before the serial of the token fence, in the evidence of the driver ``fence``.
+FENCE = "fence serial "
+
+
+def driver(deletion: Deletion) -> str:
+    """Return the driver whose evidence a deletion has; empty: the evidence does not tell it."""
+    if deletion.lock_evidence.startswith(FENCE):
+        return "fence"
+    return "revoke, or none" if deletion.lock_evidence.startswith(f"{_USER}:") else ""
+
+
 def unseen(deletion: Deletion) -> str:
     """Return who can have changed the lock unseen, as the end of a message; empty: only Keystone's operator."""
     if not deletion.lock_evidence.startswith(f"{_USER}:"):

@@ -11,6 +11,7 @@ from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.cloud.projects import Project
 from cleanup_orchestrator.cloud.session import TOKEN_SECOND, read_only
+from cleanup_orchestrator.core import lock
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain.base import (
     PROJECT_DISABLED,
@@ -33,7 +34,7 @@ PROBES = 20
 _FEW, _RELY = 2, 60
 
 #: Before the serial in the evidence: a deletion whose driver was another one at its drain has no such evidence.
-_SERIAL = "fence serial "
+_SERIAL = lock.FENCE
 
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
 _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every Keystone"

@@ -13,11 +13,13 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from openstack import exceptions as sdk_exceptions
 from openstack import proxy, resource, service_description, utils
 
-from cleanup_orchestrator.sdk import errors, success, urls
+from cleanup_orchestrator.sdk import errors, success
 from cleanup_orchestrator.sdk.base import CleanupResource
 from cleanup_orchestrator.sdk.deletions import Deletion
+from cleanup_orchestrator.sdk.evidence import SignedReport
 from cleanup_orchestrator.sdk.holds import Brake, Lien, Service, Waiver
 from cleanup_orchestrator.sdk.orphans import Orphan, OrphanProject, OrphanScan
+from cleanup_orchestrator.sdk.paths import flat, id_of, next_query, path_of
 from cleanup_orchestrator.sdk.reports import Event, Leftover, Plan, PlannedResource, ProjectEvent, ProjectLeftover
 from cleanup_orchestrator.sdk.text import DELETION_ID, KEYSTONE_ID, one_line
 
@@ -104,12 +106,12 @@ class Proxy(proxy.Proxy):
         :param record: what the request says about itself: ``request_reason``, ``ticket``, and ``not_before``: a time in
             UTC, such as ``2027-01-31T00:00:00Z``, before which nothing of the deletion begins
         """
-        body: dict[str, Any] = {"project_id": urls.id_of(project_id), "mode": mode, "dry_run": dry_run}
+        body: dict[str, Any] = {"project_id": id_of(project_id), "mode": mode, "dry_run": dry_run}
         if include_subtree:
             body["include_subtree"] = True
         if selection:
             body["selection"] = dict(selection)
-        body |= {name: value for name, value in (("plan_id", urls.id_of(plan_id)), ("plan_hash", plan_hash)) if value}
+        body |= {name: value for name, value in (("plan_id", id_of(plan_id)), ("plan_hash", plan_hash)) if value}
         body |= record
         return self._one(Deletion, "POST", "/deletions", json=body)
 
@@ -119,7 +121,7 @@ class Proxy(proxy.Proxy):
 
     def get_deletion(self, deletion_id: str | Deletion) -> Deletion:
         """Return one deletion with its counts and blockers."""
-        return self._one(Deletion, "GET", f"/deletions/{urls.path_of(deletion_id)}")
+        return self._one(Deletion, "GET", f"/deletions/{path_of(deletion_id)}")
 
     def find_deletion(self, deletion_or_project_id: Any, ignore_missing: bool = False) -> Deletion | None:
         """Return a deletion by its id or by the id of its project.
@@ -131,7 +133,7 @@ class Proxy(proxy.Proxy):
         :param ignore_missing: return ``None`` if there is no such deletion
         :raises openstack.exceptions.NotFoundException: if there is no such deletion
         """
-        wanted = urls.id_of(deletion_or_project_id)
+        wanted = id_of(deletion_or_project_id)
         if DELETION_ID.fullmatch(wanted or ""):
             try:
                 return self.get_deletion(wanted)
@@ -167,7 +169,7 @@ class Proxy(proxy.Proxy):
         :raises openstack.exceptions.ResourceTimeout: if the deletion has no such status in time
         :raises openstack.exceptions.ResourceFailure: if the deletion ends in another status, such as ``leftovers``
         """
-        id_ = urls.id_of(deletion_id)
+        id_ = id_of(deletion_id)
         wanted = {status} if isinstance(status, str) else set(status or ())
         silent_since: float | None = None
         late = f"Timeout waiting for the end of deletion {one_line(id_)}, which continues"
@@ -193,11 +195,11 @@ class Proxy(proxy.Proxy):
 
     def leftovers(self, deletion_id: str | Deletion, *, limit: int | None = None, **filters: Any) -> Iterator[Leftover]:
         """Yield the resources that still exist."""
-        return self._pages(Leftover, f"/deletions/{urls.path_of(deletion_id)}/leftovers", limit, filters)
+        return self._pages(Leftover, f"/deletions/{path_of(deletion_id)}/leftovers", limit, filters)
 
     def events(self, deletion_id: str | Deletion, *, limit: int | None = None, **filters: Any) -> Iterator[Event]:
         """Yield the journal of a deletion, oldest first."""
-        return self._pages(Event, f"/deletions/{urls.path_of(deletion_id)}/events", limit, filters)
+        return self._pages(Event, f"/deletions/{path_of(deletion_id)}/events", limit, filters)
 
     def all_leftovers(self, *, limit: int | None = None, **filters: Any) -> Iterator[ProjectLeftover]:
         """Yield what the latest deletion of each project left."""
@@ -213,18 +215,28 @@ class Proxy(proxy.Proxy):
         :param changes: new values of ``request_reason``, ``ticket`` and ``not_before``: a time in UTC, such as
             ``2027-01-31T00:00:00Z``; ``None``: now
         """
-        return self._one(Deletion, "PATCH", f"/deletions/{urls.path_of(deletion_id)}", json=changes)
+        return self._one(Deletion, "PATCH", f"/deletions/{path_of(deletion_id)}", json=changes)
 
     def retry_deletion(self, deletion_id: str | Deletion) -> Deletion:
         """Start a new attempt of a deletion that ended with leftovers or failed.
 
         Of a deletion under way, try again at once what waits for its next try.
         """
-        return self._one(Deletion, "POST", f"/deletions/{urls.path_of(deletion_id)}/retry")
+        return self._one(Deletion, "POST", f"/deletions/{path_of(deletion_id)}/retry")
 
     def cancel_deletion(self, deletion_id: str | Deletion) -> Deletion:
         """Stop a deletion and undo its lock."""
-        return self._one(Deletion, "POST", f"/deletions/{urls.path_of(deletion_id)}/cancel")
+        return self._one(Deletion, "POST", f"/deletions/{path_of(deletion_id)}/cancel")
+
+    def deletion_report(self, deletion_id: str | Deletion) -> SignedReport:
+        """Return the report of a deletion, with its whole journal and its signature.
+
+        ``dict(report.items())`` is what the API sent. Check it with ``cleanup-orchestrator-manage report verify``.
+        """
+        body = self._call("GET", f"/deletions/{path_of(deletion_id)}/report")
+        if not isinstance(body.get("report"), dict) or not isinstance(body.get("journal"), list):
+            raise _unexpected(self.root())
+        return SignedReport.received(body)
 
     def force_deletion(
         self,
@@ -242,29 +254,29 @@ class Proxy(proxy.Proxy):
         body: dict[str, object] = {"reason": reason} | ({} if types is None else {"types": list(types)})
         if used := list(although_used):
             body["although_used"] = used
-        return self._one(Deletion, "DELETE", f"/projects/{urls.path_of(project_id)}/force", json=body)
+        return self._one(Deletion, "DELETE", f"/projects/{path_of(project_id)}/force", json=body)
 
     def approve_deletion(self, deletion_id: str | Deletion, reason: str) -> Deletion:
         """Approve a deletion of another user that exceeds a limit."""
-        return self._one(Deletion, "POST", f"/deletions/{urls.path_of(deletion_id)}/approve", json={"reason": reason})
+        return self._one(Deletion, "POST", f"/deletions/{path_of(deletion_id)}/approve", json={"reason": reason})
 
     def restore_deletion(self, deletion_id: str | Deletion) -> Deletion:
         """Restore a project before anything of it is deleted."""
-        return self._one(Deletion, "POST", f"/deletions/{urls.path_of(deletion_id)}/restore")
+        return self._one(Deletion, "POST", f"/deletions/{path_of(deletion_id)}/restore")
 
     def get_plan(self, plan_id: str | Deletion | Plan) -> Plan:
         """Return the plan of a dry run, by the id of the dry run."""
-        return self._one(Plan, "GET", f"/plans/{urls.path_of(plan_id)}")
+        return self._one(Plan, "GET", f"/plans/{path_of(plan_id)}")
 
     def plan_resources(
         self, plan_id: str | Deletion | Plan, *, limit: int | None = None, **filters: Any
     ) -> Iterator[PlannedResource]:
         """Yield the resources of a plan: to delete, to keep, or protected."""
-        return self._pages(PlannedResource, f"/plans/{urls.path_of(plan_id)}/resources", limit, filters)
+        return self._pages(PlannedResource, f"/plans/{path_of(plan_id)}/resources", limit, filters)
 
     def services(self, project_id: str | resource.Resource | None = None) -> Iterator[Service]:
         """Yield the catalog entries and their plugins, for all projects or for one."""
-        query = {"project_id": urls.id_of(project_id)} if project_id else {}
+        query = {"project_id": id_of(project_id)} if project_id else {}
         yield from self._list(Service, self._call("GET", "/services", params=query))
 
     def get_brake(self) -> Brake:
@@ -293,7 +305,7 @@ class Proxy(proxy.Proxy):
         :param origin: the requester of the protection, such as ``billing``
         :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``; ``None``: until the lien is removed
         """
-        body = {"project_id": urls.id_of(project_id), "origin": origin, "reason": reason}
+        body = {"project_id": id_of(project_id), "origin": origin, "reason": reason}
         body |= {"expires_at": expires_at} if expires_at else {}
         return self._one(Lien, "POST", "/liens", json=body)
 
@@ -303,11 +315,11 @@ class Proxy(proxy.Proxy):
 
     def get_lien(self, lien_id: str | Lien) -> Lien:
         """Return one lien, in force or not."""
-        return self._one(Lien, "GET", f"/liens/{urls.path_of(lien_id)}")
+        return self._one(Lien, "GET", f"/liens/{path_of(lien_id)}")
 
     def delete_lien(self, lien_id: str | Lien) -> None:
         """Remove a lien."""
-        self._call("DELETE", f"/liens/{urls.path_of(lien_id)}")
+        self._call("DELETE", f"/liens/{path_of(lien_id)}")
 
     def create_waiver(
         self,
@@ -327,7 +339,7 @@ class Proxy(proxy.Proxy):
         """
         body: dict[str, Any] = {"service_type": service_type, "reason": reason, "expires_at": expires_at}
         body |= {"allow_unknown": True} if allow_unknown else {}
-        body |= {name: value for name, value in (("region", region), ("project_id", urls.id_of(project_id))) if value}
+        body |= {name: value for name, value in (("region", region), ("project_id", id_of(project_id))) if value}
         return self._one(Waiver, "POST", "/waivers", json=body)
 
     def waivers(self, *, limit: int | None = None, **filters: Any) -> Iterator[Waiver]:
@@ -336,11 +348,11 @@ class Proxy(proxy.Proxy):
 
     def get_waiver(self, waiver_id: str | Waiver) -> Waiver:
         """Return one waiver, in force or not."""
-        return self._one(Waiver, "GET", f"/waivers/{urls.path_of(waiver_id)}")
+        return self._one(Waiver, "GET", f"/waivers/{path_of(waiver_id)}")
 
     def delete_waiver(self, waiver_id: str | Waiver) -> None:
         """Withdraw a waiver."""
-        self._call("DELETE", f"/waivers/{urls.path_of(waiver_id)}")
+        self._call("DELETE", f"/waivers/{path_of(waiver_id)}")
 
     def create_orphan_scan(self, min_age: int | None = None) -> OrphanScan:
         """Start a scan of all services for resources of dead projects.
@@ -356,21 +368,21 @@ class Proxy(proxy.Proxy):
 
     def get_orphan_scan(self, scan_id: str | OrphanScan) -> OrphanScan:
         """Return one orphan scan with its counts."""
-        return self._one(OrphanScan, "GET", f"/orphan-scans/{urls.path_of(scan_id)}")
+        return self._one(OrphanScan, "GET", f"/orphan-scans/{path_of(scan_id)}")
 
     def cancel_orphan_scan(self, scan_id: str | OrphanScan) -> None:
         """Cancel an orphan scan that is under way."""
-        self._call("DELETE", f"/orphan-scans/{urls.path_of(scan_id)}")
+        self._call("DELETE", f"/orphan-scans/{path_of(scan_id)}")
 
     def orphans(self, scan_id: str | OrphanScan, *, limit: int | None = None, **filters: Any) -> Iterator[Orphan]:
         """Yield the orphans that a scan found."""
-        return self._pages(Orphan, f"/orphan-scans/{urls.path_of(scan_id)}/orphans", limit, filters)
+        return self._pages(Orphan, f"/orphan-scans/{path_of(scan_id)}/orphans", limit, filters)
 
     def orphan_projects(
         self, scan_id: str | OrphanScan, *, limit: int | None = None, **filters: Any
     ) -> Iterator[OrphanProject]:
         """Yield the dead projects of which a scan found orphans."""
-        return self._pages(OrphanProject, f"/orphan-scans/{urls.path_of(scan_id)}/projects", limit, filters)
+        return self._pages(OrphanProject, f"/orphan-scans/{path_of(scan_id)}/projects", limit, filters)
 
     def adopt_orphans(
         self, scan_id: str | OrphanScan, project_id: str | resource.Resource, dry_run: bool = False, **record: str
@@ -379,8 +391,8 @@ class Proxy(proxy.Proxy):
 
         :param record: what the request says about itself: ``request_reason`` and ``ticket``
         """
-        body = {"project_id": urls.id_of(project_id), "dry_run": dry_run, **record}
-        return self._one(Deletion, "POST", f"/orphan-scans/{urls.path_of(scan_id)}/adopt", json=body)
+        body = {"project_id": id_of(project_id), "dry_run": dry_run, **record}
+        return self._one(Deletion, "POST", f"/orphan-scans/{path_of(scan_id)}/adopt", json=body)
 
     def page(
         self, kind: type[R], path: str, *, limit: int, marker: str | None = None, **filters: Any
@@ -396,8 +408,8 @@ class Proxy(proxy.Proxy):
         :param marker: of the page; ``None``: the first one
         """
         wanted = {**filters, "limit": min(limit, PAGE), "marker": marker}
-        body = self._call("GET", path, params=[(n, v) for n, v in urls.flat(wanted) if v not in (None, "")])
-        following = dict(urllib.parse.parse_qsl(urls.next_query(body)))
+        body = self._call("GET", path, params=[(n, v) for n, v in flat(wanted) if v not in (None, "")])
+        following = dict(urllib.parse.parse_qsl(next_query(body)))
         return self._list(kind, body), following.get("marker", "")
 
     def _one(self, kind: type[R], method: str, path: str, **kwargs: Any) -> R:
@@ -413,7 +425,7 @@ class Proxy(proxy.Proxy):
         return [kind.received(item) for item in items]
 
     def _pages(self, kind: type[R], path: str, limit: int | None, filters: Mapping[str, Any]) -> Iterator[R]:
-        query: Any = [(name, value) for name, value in urls.flat(filters) if value not in (None, "")]
+        query: Any = [(name, value) for name, value in flat(filters) if value not in (None, "")]
         if limit:
             query.append(("limit", min(limit, PAGE)))
         given = 0
@@ -426,7 +438,7 @@ class Proxy(proxy.Proxy):
                 given += 1
                 if limit and given >= limit:
                     return
-            mark = urls.next_query(body)
+            mark = next_query(body)
             if not mark or not items or mark in seen:
                 return
             seen.add(mark)

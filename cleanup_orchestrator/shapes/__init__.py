@@ -20,6 +20,18 @@ from cleanup_orchestrator.shapes.deletions import (
     Selection,
     UnseenType,
 )
+from cleanup_orchestrator.shapes.evidence import (
+    EmptyInventory,
+    Facts,
+    Journal,
+    JournaledType,
+    Lock,
+    NamedLine,
+    Report,
+    ReportLine,
+    RequestLine,
+    SignedReport,
+)
 from cleanup_orchestrator.shapes.holds import Brake, Lien, Service, SkippedService, TypeFacts, Waiver
 from cleanup_orchestrator.shapes.orphans import (
     NotCoveredType,
@@ -42,8 +54,9 @@ from cleanup_orchestrator.shapes.reports import (
 
 __all__ = [
     "Approval", "BlockedResource", "Blocker", "BlockingResource", "Brake", "ChildDeletion", "Condition", "Count",
-    "Deletion", "Event", "Force", "Grant", "Leftover", "Lien", "NotCoveredType", "Orphan", "OrphanProject",
-    "OrphanScan", "Plan", "PlannedResource", "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover",
-    "ScanCounts", "ScannedType", "Selection", "Service", "SkippedService", "TypeCount", "TypeFacts", "UnseenType",
+    "Deletion", "EmptyInventory", "Event", "Facts", "Force", "Grant", "Journal", "JournaledType", "Leftover", "Lien",
+    "Lock", "NamedLine", "NotCoveredType", "Orphan", "OrphanProject", "OrphanScan", "Plan", "PlannedResource",
+    "PlannedType", "Progress", "ProjectEvent", "ProjectLeftover", "Report", "ReportLine", "RequestLine", "ScanCounts",
+    "ScannedType", "Selection", "Service", "SignedReport", "SkippedService", "TypeCount", "TypeFacts", "UnseenType",
     "Waiver",
 ]  # fmt: skip

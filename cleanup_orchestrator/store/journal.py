@@ -183,6 +183,18 @@ def _insert(c: Connection, deletion_id: str, rows: Sequence[tuple[dict[str, Any]
         c.execute(t.event_resources.insert(), naming[start : start + ROWS])
 
 
+def head_of(c: Connection, deletion_id: str) -> tuple[Head, datetime.datetime | None] | None:
+    """Return the head of the journal of a deletion, and when its record was purged, if it was.
+
+    ``None``: the database has no such record.
+    """
+    d, p = t.deletions.c, t.purged_journals.c
+    if kept := c.execute(sa.select(d.journal_length, d.journal_digest).where(d.id == deletion_id)).first():
+        return Head(*kept), None
+    gone = c.execute(sa.select(p.length, p.digest, p.purged_at).where(p.deletion_id == deletion_id)).first()
+    return (Head(gone.length, gone.digest), gone.purged_at) if gone else None
+
+
 def is_written(c: Connection, deletion_id: str, at: datetime.datetime, event: Event) -> bool:
     """Return whether a line is in a deletion's journal, written at this time."""
     e = t.events.c

@@ -5,6 +5,11 @@ from tests.mutants.mutation import Mutation, tests
 CANONICAL = "cleanup_orchestrator/core/canonical.py"
 CHAIN = "cleanup_orchestrator/core/journal_chain.py"
 JOURNAL = "cleanup_orchestrator/store/journal.py"
+FACTS = "cleanup_orchestrator/core/evidence.py"
+SIGNING = "cleanup_orchestrator/evidence/signing.py"
+VERIFY = "cleanup_orchestrator/evidence/verify.py"
+COMMAND = "cleanup_orchestrator/cmd/report.py"
+REPORTS = "cleanup_orchestrator/api/report.py"
 PURGE = "cleanup_orchestrator/store/retention.py"
 STORED = "functional/test_store/test_chain"
 
@@ -71,5 +76,131 @@ MUTATIONS = (
         "            _keep_heads(c, ids, now)\n",
         "            pass\n",
         tests(STORED),
+    ),
+    Mutation(
+        "One empty inventory is a proof",
+        FACTS,
+        'if len(facts["inventories"]) < 2:',
+        'if len(facts["inventories"]) < 1:',
+        tests("core/evidence"),
+    ),
+    Mutation(
+        "An inventory before the lock is part of the proof",
+        FACTS,
+        "self._lock, self._inventories = short, []",
+        "self._lock = short",
+        tests("core/evidence"),
+    ),
+    Mutation(
+        "The status of the record alone makes a report a proof",
+        FACTS,
+        "    if status != recorded:\n",
+        "    if False:\n",
+        tests("core/evidence"),
+    ),
+    Mutation(
+        "A report keeps quiet about what could not be seen",
+        FACTS,
+        'if facts["unseen"] else ""',
+        'if False else ""',
+        tests("core/evidence"),
+    ),
+    Mutation(
+        "A signature brings its own key",
+        SIGNING,
+        'if header != {"alg": key.algorithm, "kid": kid}:',
+        'if header.get("alg") != key.algorithm:',
+        tests("evidence/signing"),
+    ),
+    Mutation(
+        "A private key is published",
+        SIGNING,
+        'if "d" in jwk:',
+        "if False:",
+        tests("evidence/signing"),
+    ),
+    Mutation(
+        "A key of another curve signs reports",
+        SIGNING,
+        '("EC", "P-256"): "ES256"}',
+        '("EC", "P-256"): "ES256", ("EC", "P-384"): "ES256"}',
+        tests("evidence/signing"),
+    ),
+    Mutation(
+        "The signature is taken away, and the check does not notice",
+        VERIFY,
+        'if (signature is None) != (report.get("key") == ""):',
+        'if signature is not None and report.get("key") == "":',
+        tests("evidence/verify"),
+    ),
+    Mutation(
+        "A journal that is cut off is whole",
+        VERIFY,
+        "if head.to_dict() != {",
+        "if head.length > said['length'] and head.to_dict() != {",
+        tests("evidence/verify"),
+    ),
+    Mutation(
+        "Two readers read different reports in one file",
+        VERIFY,
+        "if len(found) != len(pairs):",
+        "if False:",
+        tests("evidence/verify"),
+    ),
+    Mutation(
+        "The check believes the verdict of the report",
+        VERIFY,
+        '    if (report["proven"], report["verdict"]) != (verdict.proven, verdict.text):\n',
+        "    if False:\n",
+        tests("evidence/verify"),
+    ),
+    Mutation(
+        "A line that is only partly there counts as checked",
+        VERIFY,
+        "if (withheld, shown.hexdigest()) !=",
+        'if (withheld, said["shown"]) !=',
+        tests("evidence/verify"),
+    ),
+    Mutation(
+        "A report that was not checked with a key ends as proven",
+        COMMAND,
+        "    return UNSIGNED\n",
+        "    return 0\n",
+        tests("functional/test_report"),
+    ),
+    Mutation(
+        "A report of a deletion under way ends as proven",
+        COMMAND,
+        "return 0 if found.proven else NO_PROOF",
+        "return 0",
+        tests("functional/test_report"),
+    ),
+    Mutation(
+        "A name in a report controls the terminal of the auditor",
+        COMMAND,
+        "    print(printable(f\"deletion {d['id']}",
+        "    print(str(f\"deletion {d['id']}",
+        tests("functional/test_report"),
+    ),
+    Mutation(
+        "Who may not see a deletion gets its report",
+        REPORTS,
+        "        self._allow(req, policies.REPORT, d)\n",
+        "",
+        tests("functional/test_api/test_report"),
+    ),
+    Mutation(
+        "The report shows why a lien holds to who may not read liens",
+        REPORTS,
+        "view = views.event(row, readable) | {",
+        'view = views.event(row, ("lien", "waiver", "brake")) | {',
+        tests("functional/test_api/test_report"),
+    ),
+    Mutation(
+        "A report does not say that the stored journal was cut off",
+        REPORTS,
+        "if not self._problem and self._head != self._deletion.journal:",
+        "if not self._problem and self._head.length > self._deletion.journal.length:",
+        tests("functional/test_api/test_report"),
     ),
 )

@@ -365,7 +365,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The token goes to the host that a link names",
-        f"{SDK}urls.py",
+        f"{SDK}paths.py",
         'return urllib.parse.urlsplit(following or "").query',
         'return following or ""',
         tests("sdk/proxy"),
@@ -379,7 +379,7 @@ MUTATIONS = (
     ),
     Mutation(
         "An id with a slash reaches another path",
-        f"{SDK}urls.py",
+        f"{SDK}paths.py",
         'return urllib.parse.quote(id_of(value), safe="")',
         "return urllib.parse.quote(id_of(value))",
         tests("sdk/proxy"),

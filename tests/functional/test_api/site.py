@@ -15,6 +15,7 @@ from cleanup_orchestrator.api import options as api_options
 from cleanup_orchestrator.cloud import catalog, connections, projects
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.engine import deletions as engine
+from cleanup_orchestrator.evidence import options as report_options
 from cleanup_orchestrator.store import orphans
 from tests.functional.test_api import contract
 from tests.functional.test_api import keystone as ks
@@ -89,7 +90,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (connections, catalog, drain, engine, orphans, projects, storage, api_options):
+        for module in (connections, catalog, drain, engine, orphans, projects, storage, api_options, report_options):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)

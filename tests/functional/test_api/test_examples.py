@@ -52,7 +52,9 @@ def _with_same_digest(record):
     """Return an object; if it is of a journal, with a digest that does not depend on the times."""
     number = record.get("sequence", record.get("length"))
     if number is not None and "digest" in record:
-        record["digest"] = hashlib.sha256(str(number).encode()).hexdigest()
+        record |= {
+            name: hashlib.sha256(str(number).encode()).hexdigest() for name in ("digest", "shown") if name in record
+        }
     return record
 
 
@@ -80,18 +82,24 @@ def recorded(site):
     demo = send("POST", "/v1/deletions", {"project_id": DEMO, "mode": "cascade"})["id"]
     plans.inventory(site, demo, "port", ["77ab3c1e"], kept_resources=["dhcp"], protected=["shared"])
     before = site.store.get(demo)  # a list has the numbers of the latest decision
-    save(site.store, before, dataclasses.replace(before, tally=tally(before, site.store.steps(demo))))
+    begun = [Event("deletion.inventory", "from accepted to inventory", "engine-1")]
+    counted = dataclasses.replace(before, tally=tally(before, site.store.steps(demo)))
+    save(site.store, before, counted, events=begun)
     send("GET", "/v1/deletions?status=live&limit=2")
     send("GET", f"/v1/deletions/{demo}")
     send("GET", f"/v1/deletions/{demo}/leftovers?service=network")
     send("GET", f"/v1/deletions/{demo}/events?limit=1")
     send("GET", "/v1/leftovers?service=neutron&reason=protected")
     gone = Event(
-        "resource.deleted", "network.port: 1 gone", "worker-1", {"resources": [{"id": "77ab3c1e", "name": "web"}]}
+        "resource.deleted",
+        "network.port: 1 gone",
+        "worker-1",
+        {"region": "R1", "service": "network", "type": "port", "resources": [{"id": "77ab3c1e", "name": "web"}]},
     )
     with site.store.database.begin() as c:
         write_journal(c, demo, site.store.now(), [gone])
     send("GET", "/v1/events?resource_id=77ab3c1e")
+    send("GET", f"/v1/deletions/{demo}/report")
     send("POST", f"/v1/deletions/{demo}/restore")
     other = site.ask(OTHER)["id"]
     send("PATCH", f"/v1/deletions/{other}", {"not_before": later, "ticket": "CHG-4711"})

@@ -15,7 +15,7 @@ PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
 FLAT = {"compat", "errors", "http_server", "log", "opts", "service"}
 ROOMS = {
-    "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "keystone", "messaging", "monitoring",
+    "api", "cloud", "cmd", "core", "dashboard", "drain", "engine", "evidence", "keystone", "messaging", "monitoring",
     "notices", "osc", "plugins", "protocol", "sdk", "shapes", "store", "worker",
 }  # fmt: skip
 
@@ -248,6 +248,7 @@ TESTED_BY = {
     "api.services": "functional/test_api/test_waivers.py",
     "api.deletion": "functional/test_api/test_deletions.py",
     "api.expiring": "functional/test_hold_texts.py",
+    "api.responses": "functional/test_api/test_openapi.py",
     "api.plan_views": "functional/test_api/test_plans.py",
     "cloud.protocol_options": "unit/protocol/test_discovery.py",
     "cloud.rate_limit_options": "unit/cloud/test_rate_limiter_rules.py",

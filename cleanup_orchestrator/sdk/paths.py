@@ -1,4 +1,4 @@
-"""The parts of the URLs of the API: ids in paths, filters in queries, and the query of the next page."""
+"""Paths and queries of calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def path_of(value: Any) -> str:
 
 
 def flat(filters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters of a query: a filter with a list has one for each item."""
+    """Yield the name and each value of filters."""
     for name, value in filters.items():
         for one in value if isinstance(value, (list, tuple)) else [value]:
             yield name, id_of(one)
