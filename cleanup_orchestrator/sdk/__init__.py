@@ -17,6 +17,7 @@ as :class:`~cleanup_orchestrator.sdk.deletions.Deletion`, and raises exceptions 
 
 from cleanup_orchestrator.sdk.deletions import Blocker, Condition, Count, Deletion, Progress, Selection
 from cleanup_orchestrator.sdk.errors import ApiError, EndpointMissing, LoginLost, Unreachable
+from cleanup_orchestrator.sdk.evidence import SignedReport
 from cleanup_orchestrator.sdk.holds import Brake, Lien, Service, TypeFacts, Waiver
 from cleanup_orchestrator.sdk.orphans import Orphan, OrphanProject, OrphanScan
 from cleanup_orchestrator.sdk.proxy import SERVICE_TYPE, Description, Proxy
@@ -48,6 +49,7 @@ __all__ = [
     "Proxy",
     "Selection",
     "Service",
+    "SignedReport",
     "TypeFacts",
     "Unreachable",
     "Waiver",

@@ -10,6 +10,9 @@ SIGNING = "cleanup_orchestrator/evidence/signing.py"
 VERIFY = "cleanup_orchestrator/evidence/verify.py"
 COMMAND = "cleanup_orchestrator/cmd/report.py"
 REPORTS = "cleanup_orchestrator/api/report.py"
+PAGE = "cleanup_orchestrator/sdk/report_page.py"
+CLIENT = "cleanup_orchestrator/osc/report.py"
+PANEL = "cleanup_orchestrator/dashboard/deletions/detail.py"
 PURGE = "cleanup_orchestrator/store/retention.py"
 STORED = "functional/test_store/test_chain"
 
@@ -202,5 +205,47 @@ MUTATIONS = (
         "if not self._problem and self._head != self._deletion.journal:",
         "if not self._problem and self._head.length > self._deletion.journal.length:",
         tests("functional/test_api/test_report"),
+    ),
+    Mutation(
+        "The name of a resource is a script on the page of a report",
+        PAGE,
+        "return html.escape(line if",
+        "return str(line if",
+        tests("sdk/report_page"),
+    ),
+    Mutation(
+        "The name of a resource changes the direction of the page",
+        PAGE,
+        'line = "" if value is None else one_line(value)',
+        'line = "" if value is None else str(value)',
+        tests("sdk/report_page"),
+    ),
+    Mutation(
+        "The annex keeps quiet about what it leaves out",
+        PAGE,
+        "    if total > len(rows):\n",
+        "    if False:\n",
+        tests("sdk/report_page"),
+    ),
+    Mutation(
+        "Each report is green",
+        PAGE,
+        'proven = " proven" if report.get("proven") is True else ""',
+        'proven = " proven"',
+        tests("sdk/report_page"),
+    ),
+    Mutation(
+        "A PDF fetches what a name in it says",
+        CLIENT,
+        "url_fetcher=_refuse",
+        "url_fetcher=print",
+        tests("functional/test_osc/test_report"),
+    ),
+    Mutation(
+        "Horizon shows a report as one of its pages",
+        PANEL,
+        "f'attachment; filename=",
+        "f'inline; filename=",
+        tests("dashboard/pages"),
     ),
 )

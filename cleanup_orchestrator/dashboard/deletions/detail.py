@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
+from django.views import generic
 
 from cleanup_orchestrator import sdk
 from cleanup_orchestrator.dashboard import calls, pages
 from cleanup_orchestrator.dashboard.deletions import actions, states, tabs
 from cleanup_orchestrator.dashboard.deletions.project_actions import request_url
+from cleanup_orchestrator.sdk import report_page
 
 
 def buttons_of(request: HttpRequest, deletion: sdk.Deletion) -> set[str]:
@@ -61,6 +63,7 @@ class Detail(pages.Page):
             "conditions": states.notable(deletion),
             "buttons": buttons_of(self.request, deletion),
             "cascade_url": cascade_url(self.request, deletion),
+            "may_report": calls.allowed_for(self.request, "cleanup:deletions:report", deletion),
             "own_approval": bool(states.condition(deletion, "approval") and deletion.user_id == self.request.user.id),
             "tabs": shown,
             "tab": tab,
@@ -68,3 +71,15 @@ class Detail(pages.Page):
             "moving": not deletion.finished_at,
         }
         return context | tab.content(self.request, proxy, deletion)
+
+
+class Report(pages.Guarded, generic.View):
+    """The report of a deletion as a file: an HTML page that the browser does not show within Horizon."""
+
+    def get(self, request: HttpRequest, deletion_id: Any) -> HttpResponse:
+        """Return the file."""
+        found = calls.proxy(request, calls.LONG_TIMEOUT).deletion_report(str(deletion_id))
+        answer = HttpResponse(report_page.page(dict(found.items())), content_type="text/html; charset=utf-8")
+        answer["Content-Disposition"] = f'attachment; filename="deletion-report-{deletion_id}.html"'
+        answer["X-Content-Type-Options"] = "nosniff"
+        return answer

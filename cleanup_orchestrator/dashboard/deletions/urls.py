@@ -10,6 +10,7 @@ urlpatterns = [
     *request_urls.urlpatterns,
     path("<uuid:deletion_id>/", detail.Detail.as_view(), name="detail"),
     path("<uuid:deletion_id>/change/", actions.Change.as_view(), name="change"),
+    path("<uuid:deletion_id>/report/", detail.Report.as_view(), name="report"),
     path("<uuid:deletion_id>/retry/", actions.Retry.as_view(), name="retry"),
     path("<uuid:deletion_id>/approve/", actions.Approve.as_view(), name="approve"),
     path("<uuid:deletion_id>/restore/", actions.Restore.as_view(), name="restore"),

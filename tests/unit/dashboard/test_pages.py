@@ -611,3 +611,14 @@ def test_a_time_of_the_api_fills_in_the_field_of_the_browser():
     """The browser would show nothing for a time with a zone, and the selection of a purge would be lost."""
     assert times.TimeField().widget.format_value("2026-11-01T18:00:00Z") == "2026-11-01T18:00:00"
     assert times.TimeField(required=False).clean("2020-01-01T00:00") == "2020-01-01T00:00:00Z"
+
+
+def test_a_report_is_a_file_and_no_page_of_horizon(site):
+    """Its texts are escaped; a browser that opens it from here has neither a script nor the session."""
+    made = {"report": {"verdict": "<script>", "deletion": {"project_name": "demo"}}, "journal": []}
+    site.api = Api(deletion_report=sdk.SignedReport.received(made))
+    page = view(detail.Report, deletion_id=ID)
+    answer = page.get(page.request, ID)
+    assert answer.status_code == 200 and answer["Content-Type"] == "text/html; charset=utf-8"
+    assert answer["Content-Disposition"] == f'attachment; filename="deletion-report-{ID}.html"'
+    assert b"&lt;script&gt;" in answer.content and b"<script" not in answer.content

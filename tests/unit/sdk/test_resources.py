@@ -9,7 +9,7 @@ import re
 import pytest
 
 from cleanup_orchestrator import sdk
-from cleanup_orchestrator.sdk import deletions, holds, orphans, places, reports
+from cleanup_orchestrator.sdk import deletions, evidence, holds, orphans, places, reports
 from cleanup_orchestrator.shapes import schema
 from cleanup_orchestrator.shapes.base import item_type
 from tests import sdk_source
@@ -17,7 +17,7 @@ from tests.support.cases import each_case
 
 CLASSES = {
     name: each
-    for module in (places, deletions, holds, orphans, reports)
+    for module in (places, deletions, evidence, holds, orphans, reports)
     for name, each in vars(module).items()
     if isinstance(each, type) and each.__module__ == module.__name__
 }
