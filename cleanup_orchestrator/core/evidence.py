@@ -187,6 +187,8 @@ RESTS_ON: Final = (
     "or delete resources at any time. A change of the lock that the orchestrator sees voids the proof.",
     "The database of the orchestrator: who can write it can write another journal with another chain. Such a journal "
     "differs from each head that is kept elsewhere: in an earlier report, in a notification, in a backup.",
+    "The record beside the journal: names, approvals, the evidence of the lock, and the numbers of what was found and "
+    "kept are as the database had them when the report was made. The chain covers the journal alone.",
     "The signing key: who holds it can sign any report. The signature proves who signed, and not that the content is "
     "true.",
     "The program: the operator installs the orchestrator and its plugins, and can install others.",

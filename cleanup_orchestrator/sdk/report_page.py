@@ -34,6 +34,7 @@ h1 { font-size: 15pt; margin: 0 0 .3em } h2 { font-size: 11pt; margin: 1em 0 .3e
 table { border-collapse: collapse; width: 100%; margin: .3em 0 } td, th { text-align: left; vertical-align: top;
 padding: 1px 6px 1px 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere } th { font-weight: 600 }
 table { table-layout: fixed } th.k { width: 32mm }
+div.r th:nth-child(1) { width: 32mm } div.r th:nth-child(4) { width: 62mm } div.r th:nth-child(6) { width: 16mm }
 td.n, th.n { text-align: right } .verdict { padding: .5em .7em; font-weight: 600; border: 2px solid #a00; color: #700 }
 .verdict.proven { border-color: #070; color: #050 } .box { border: 1px solid #999; padding: .3em .7em; margin: .6em 0 }
 .annex { break-before: page } code { font-size: 8.5pt; overflow-wrap: anywhere }
@@ -166,10 +167,11 @@ def _annex(document: Mapping[str, Any], d: Mapping[str, Any], facts: Mapping[str
         total += len(resources)
         for each in map(_mapping, resources[: max(0, most - len(rows))]):
             kind = ".".join(str(data.get(n, "")) for n in ("service", "type"))
-            rows.append([line.get("at"), data.get("region"), kind, each.get("id"), each.get("name"), fate])
-    yield "<h2>Annex: resources</h2>"
+            rows.append([f"{line.get('at')!s:.19}Z", data.get("region"), kind, each.get("id"), each.get("name"), fate])
+    yield '<div class="r"><h2>Annex: resources</h2>'
     for start in range(0, max(1, len(rows)), _ROWS):
         yield _table(("Time", "Region", "Type", "ID", "Name", ""), rows[start : start + _ROWS])
+    yield "</div>"
     if total > len(rows):
         yield f"<p><b>{total - len(rows)} more lines, in the JSON of the report.</b></p>"
 

@@ -337,9 +337,9 @@ def _keystone_forgets_no_token() -> Iterator[Patch]:
 def _journal_is_rewritten() -> Iterator[Patch]:
     real = journal.write_journal
 
-    def write(c: Any, deletion_id: str, now: Any, events: Any) -> None:
+    def write(c: Any, deletion_id: str, now: Any, *others: Any) -> Any:
         c.execute(t.events.update().where(t.events.c.deletion_id == deletion_id).values(at=now))
-        real(c, deletion_id, now, events)
+        return real(c, deletion_id, now, *others)
 
     for module in (deletions, steps, journal):
         yield module, "write_journal", write

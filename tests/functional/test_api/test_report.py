@@ -142,6 +142,7 @@ def test_who_gets_a_report(site, token, status):
 
 def test_a_long_journal_is_sent_in_parts(signing_site, monkeypatch):
     """The memory of the API does not grow with the journal."""
+    assert report._PAGE <= 100  # lines of up to 100 resources each
     monkeypatch.setattr(report, "_PAGE", 10)
     made = signing_site.ask()
     settings = ReportSettings(signing_site.signer, "")

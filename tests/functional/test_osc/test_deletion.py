@@ -385,7 +385,8 @@ class TestEvents:
     def test_all_pages(self, openstack, id_):
         result = openstack("project", "deletion", "events", id_, "-f", "json")
         assert [row["ID"] for row in result.json] == [1, 2, 3, 4, 5]
-        assert list(result.json[0]) == ["At", "Message", "Actor", "ID", "Type", "Request ID", "Data"]
+        names = ["At", "Message", "Actor", "ID", "Type", "Request ID", "Data", "Sequence", "Digest"]
+        assert list(result.json[0]) == names
 
     def test_a_table_has_one_line_for_each_event_and_the_name_of_the_user(self, openstack, stub_cloud, id_):
         stub_cloud.deletions[id_][0] |= {"user_id": "u7", "user_name": "alice"}

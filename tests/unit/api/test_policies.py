@@ -35,9 +35,16 @@ READERS = {
     policies.ORPHAN_SCAN_GET,
 }
 #: Rules that also allow readers and managers of the project's domain.
-DOMAIN_READERS = {policies.LIST, policies.GET, policies.GRANTS_GET, policies.PLAN_GET, policies.SERVICES}
+DOMAIN_READERS = {
+    policies.LIST,
+    policies.GET,
+    policies.GRANTS_GET,
+    policies.PLAN_GET,
+    policies.REPORT,
+    policies.SERVICES,
+}
 #: Of those, the rules that also allow the user who requested the deletion.
-REQUESTERS = {policies.LIST, policies.GET, policies.PLAN_GET}
+REQUESTERS = {policies.LIST, policies.GET, policies.PLAN_GET, policies.REPORT}
 #: All others, which change something: admins, and managers of the project's domain.
 MANAGERS = {rule.name for rule in policy_rules.list_rules() if rule.name.startswith("cleanup:")}
 MANAGERS -= ADMINS_ONLY | READERS | DOMAIN_READERS

@@ -99,6 +99,19 @@ def test_a_waiver_that_ended_is_no_exception():
     assert said((*WHOLE[:4], WAIVER, *WHOLE[4:])) != said(WHOLE)
 
 
+def test_a_lock_that_was_changed_is_no_lock():
+    """Nor does the project count as disabled from then on."""
+    facts = facts_of(with_(VOID))
+    assert (facts["lock"], facts["closed"], facts["inventories"]) == (None, None, [])
+    other = facts_of(with_(Event("inventory.void", "an event of Keystone")))
+    assert other["lock"] and other["closed"] and other["inventories"] == []
+
+
+def test_an_inventory_has_the_begin_of_its_own_round():
+    events = [Event("round.opened", "x", data={"round": 7}), Event("inventory.empty", "x", data={"round": 8})]
+    assert facts_of([WHOLE[0], *events])["inventories"][0]["began_at"] == ""
+
+
 def test_a_purge_and_a_retry():
     purged = (*WHOLE[:-1], Event("deletion.purged", "x"))
     assert said(purged, "purged").proven and said(purged, "purged").text.startswith("Purged")

@@ -254,6 +254,7 @@ def test_a_record_keeps_its_waivers_as_they_were():
     whole = waiver(region="R1", project_id="p", user_id="u", request_id="req-1")
     row = type("Row", (), {"_mapping": {}})
     values = {**records.deletion_values(deletion(waivers=(whole,))), "has_changes": False, "has_holds": False}
+    values |= {"journal_length": 0, "journal_digest": ""}
     row._mapping = values
     for name, value in values.items():
         setattr(row, name, value)

@@ -136,6 +136,10 @@ def test_a_journal_that_was_written_anew_is_found_by_the_signature_alone():
     assert "changed after it was signed" in wrong(forged)
 
 
+def test_no_trusted_key_is_not_the_same_as_no_check():
+    assert "not among the given keys" in wrong(document(SIGNER), {})
+
+
 def test_a_signature_that_was_removed():
     changed = document(SIGNER)
     changed["signature"] = None
