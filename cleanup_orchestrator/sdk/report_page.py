@@ -17,7 +17,7 @@ MOST_LISTED: Final = 2000
 #: The same in a PDF: the layout of 500 of them takes some seconds, and that of 2,000 a minute.
 MOST_IN_PDF: Final = 500
 #: Resource types on the first page at most. The annex has all.
-_MOST_TYPES: Final = 12
+_MOST_TYPES: Final = 6
 #: Rows of one table of the annex: the layout of a long table takes long.
 _ROWS: Final = 100
 #: Characters of a text that a cell shows at most.
@@ -25,18 +25,24 @@ _MOST_CHARACTERS: Final = 400
 
 #: The fields of a deletion that say why it was requested, with their titles. Those that the API does not have are left
 #: out. A new field of this kind is one more line.
-WHY: Final = (("reason_given", "Reason given"), ("ticket", "Ticket"))
+WHY: Final = (("request_reason", "Reason"), ("ticket", "Ticket"), ("not_before", "Not before"))
 
 _STYLE = """
-@page { size: A4; margin: 14mm 12mm; @bottom-right { content: counter(page) " / " counter(pages); font-size: 8pt } }
-body { font: 9.5pt/1.35 sans-serif; color: #111; max-width: 190mm; margin: 1em auto }
-h1 { font-size: 15pt; margin: 0 0 .3em } h2 { font-size: 11pt; margin: 1em 0 .3em }
+@page { size: A4; margin: 11mm 12mm; @bottom-right { content: counter(page) " / " counter(pages); font-size: 8pt } }
+body { font: 9pt/1.25 sans-serif; color: #111; max-width: 190mm; margin: 1em auto }
+h1 { font-size: 14pt; margin: 0 0 .3em }
+h2 { font-size: 10.5pt; margin: .7em 0 .2em } .box h2, .box p { margin: .2em 0 }
 table { border-collapse: collapse; width: 100%; margin: .3em 0 } td, th { text-align: left; vertical-align: top;
 padding: 1px 6px 1px 0; border-bottom: 1px solid #ddd; overflow-wrap: anywhere } th { font-weight: 600 }
-table { table-layout: fixed } th.k { width: 32mm }
-div.r th:nth-child(1) { width: 32mm } div.r th:nth-child(4) { width: 62mm } div.r th:nth-child(6) { width: 16mm }
-td.n, th.n { text-align: right } .verdict { padding: .5em .7em; font-weight: 600; border: 2px solid #a00; color: #700 }
-.verdict.proven { border-color: #070; color: #050 } .box { border: 1px solid #999; padding: .3em .7em; margin: .6em 0 }
+table { table-layout: fixed } th.k { width: 36mm } .box { font-size: 8pt }
+div.t th:nth-child(1) { width: 24mm } div.t th:nth-child(2) { width: 52mm } div.t th:nth-child(6) { width: 22mm }
+div.t :nth-child(8) { width: 24mm; padding-left: 3mm }
+div.r { font-size: 7.5pt } div.r th:nth-child(1) { width: 29mm } div.r th:nth-child(2) { width: 20mm }
+div.r th:nth-child(3) { width: 38mm } div.r th:nth-child(4) { width: 54mm } div.r th:nth-child(6) { width: 14mm }
+td.n, th.n { text-align: right }
+.verdict { padding: .5em .7em; font-weight: 600; border: 2px solid #a00; color: #700 }
+.verdict.proven { border-color: #070; color: #050 }
+.box { border: 1px solid #999; padding: .2em .7em; margin: .5em 0; break-inside: avoid }
 .annex { break-before: page } code { font-size: 8.5pt; overflow-wrap: anywhere }
 ul { margin: .3em 0; padding-left: 1.4em }
 """
@@ -111,7 +117,7 @@ def _proof(report: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[tupl
     settled = f"{_text(lock.get('settled_at') or 'never')} ({_text(lock.get('token_cache_time'))} s token cache)"
     yield "No old token after", settled
     for number, each in enumerate(map(_mapping, _list(facts.get("inventories"))), 1):
-        span = f"{_text(each.get('began_at') or '?')} to {_text(each.get('ended_at'))}"
+        span = f"{_second(each.get('began_at'))} to {_second(each.get('ended_at'))}"
         yield f"Empty inventory {number}", f"{span}: {_text(each.get('message'))}"
     problem = f" <b>{_text(chain['problem'])}</b>" if chain.get("problem") else ""
     lines = f"{_text(chain.get('length'))} lines, {_text(chain.get('withheld'))} of them not all shown to this reader"
@@ -120,17 +126,24 @@ def _proof(report: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[tupl
     yield "Signature", signed if report.get("key") else "<b>unsigned</b>: anyone can write such a report"
 
 
-_TYPES: Final = ("Region", "Service", "Type", "Found", "Deleted", "Kept", "Abandoned", "Left", "Last list")
+_TYPES: Final = ("Region", "Type", "Found", "Deleted", "Kept", "Abandoned", "Left", "Last list")
+_NUMBERS: Final = range(2, 7)  #: the columns of these with a number
 
 
 def _first_types(d: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the types for the first page: those with resources, and those that were not listed."""
+    """Yield the types for the first page: those that were not listed, and those with the most resources."""
     rows = _types(d, facts)
-    told = [row for row in rows if any(row[3:8]) or not str(row[8]).startswith("clear")]
-    yield _table(_TYPES, told[:_MOST_TYPES], numbers=range(3, 8))
+    told = [row for row in rows if any(row[2:7]) or not _clear(row)]
+    told.sort(key=lambda row: (_clear(row), -row[2] if isinstance(row[2], int) else 0))
+    yield f'<div class="t">{_table(_TYPES, told[:_MOST_TYPES], numbers=_NUMBERS)}</div>'
     if more := len(rows) - len(told[:_MOST_TYPES]):
         empty = len(rows) - len(told)
         yield f"<p>{more} more types, in the annex; of {empty} the lists were empty from the beginning.</p>"
+
+
+def _clear(row: Sequence[Any]) -> bool:
+    """Whether the latest list of a type was complete and empty."""
+    return str(row[7]).startswith("clear")
 
 
 def _types(d: Mapping[str, Any], facts: Mapping[str, Any]) -> list[list[Any]]:
@@ -143,7 +156,8 @@ def _types(d: Mapping[str, Any], facts: Mapping[str, Any]) -> list[list[Any]]:
         count, journal = counts.get(key, {}), named.get(key, {})
         numbers = [count.get("found"), journal.get("deleted", 0), count.get("kept"), journal.get("abandoned", 0)]
         seen = f"{count.get('outcome') or 'no longer listed'} {count.get('reason') or ''}"
-        rows.append([*key, *numbers, count.get("remaining"), seen])
+        region, service, type_ = key
+        rows.append([region, f"{service}.{type_}", *numbers, count.get("remaining"), seen])
     return rows
 
 
@@ -156,10 +170,12 @@ def _exceptions(facts: Mapping[str, Any]) -> Iterable[str]:
 def _annex(document: Mapping[str, Any], d: Mapping[str, Any], facts: Mapping[str, Any], most: int) -> Iterable[str]:
     """Yield the annex: the requests, all types, and the resources as the journal names them."""
     requests = [
-        [r.get(n) for n in ("at", "type", "actor", "message")] for r in map(_mapping, _list(facts.get("requests")))
+        [f"{r.get('at')!s:.19}Z", *(r.get(n) for n in ("type", "actor", "message"))]
+        for r in map(_mapping, _list(facts.get("requests")))
     ]
     yield '<h2 class="annex">Annex: requests</h2>' + _table(("Time", "Type", "User", "Text"), requests)
-    yield "<h2>Annex: resource types</h2>" + _table(_TYPES, _types(d, facts), numbers=range(3, 8))
+    types = _table(_TYPES, _types(d, facts), numbers=_NUMBERS)
+    yield f'<div class="t"><h2>Annex: resource types</h2>{types}</div>'
     rows, total = list[Sequence[Any]](), 0
     for line in map(_mapping, _list(document.get("journal"))):
         fate, data = _FATES.get(str(line.get("type"))), _mapping(line.get("data"))
@@ -208,6 +224,11 @@ def _text(value: Any, most: int = _MOST_CHARACTERS) -> str:
     """Return a value as one line of text for HTML, without control characters."""
     line = "" if value is None else one_line(value)
     return html.escape(line if len(line) <= most else f"{line[:most]}...")
+
+
+def _second(value: Any) -> str:
+    """Return a time in whole seconds."""
+    return _text(f"{value!s:.19}Z" if value else "?")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

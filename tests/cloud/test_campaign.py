@@ -1,10 +1,13 @@
-"""Many projects with one ticket and a date on the real services: a file, a date, notices by mail and by webhook."""
+"""Many projects with one ticket and a date on the real services: a file, a date, notices, and a signed report."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import pathlib
 import secrets
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -30,7 +33,11 @@ mail_from = cloud@example.com
 mail_to = members, project:contact
 [deletion]
 required = reason, ticket
+[report]
+signing_key_file = {key}
+remains = Backups are overwritten after 30 days.
 """
+MANAGE = pathlib.Path(sys.executable).parent / "cleanup-orchestrator-manage"
 
 
 @pytest.fixture
@@ -46,8 +53,22 @@ def mailbox() -> Iterator[Mailbox]:
 
 
 @pytest.fixture
-def orchestrator(cloud: Cloud, receiver: Receiver, mailbox: Mailbox) -> Iterator[Forcing]:
-    yield from shipped(cloud, NOTICES.format(url=receiver.url, secret=SECRET, port=mailbox.port))
+def key(tmp_path: pathlib.Path) -> pathlib.Path:
+    made = tmp_path / "report-key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
+    return made
+
+
+@pytest.fixture
+def orchestrator(cloud: Cloud, receiver: Receiver, mailbox: Mailbox, key: pathlib.Path) -> Iterator[Forcing]:
+    yield from shipped(cloud, NOTICES.format(url=receiver.url, secret=SECRET, port=mailbox.port, key=key))
+
+
+def managed(*arguments: str, code: int = 0) -> str:
+    """Run a command of the operator, and return what it says."""
+    done = subprocess.run([MANAGE, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def test_the_projects_of_a_ticket_go_at_their_date(orchestrator, cloud, admin, receiver, mailbox, tmp_path):
@@ -85,6 +106,20 @@ def test_the_projects_of_a_ticket_go_at_their_date(orchestrator, cloud, admin, r
         events = orchestrator.ask("project", "deletion", "events", row["ID"])
         drained = next(each for each in events if each["Type"] == "drain.held")
         assert drained["At"] >= soon.strftime("%Y-%m-%dT%H:%M:%SZ"), "locked at its date, and not before"
+
+    report = tmp_path / "report.json"
+    for form in ("json", "html", "pdf"):
+        run("deletion", "report", names[0], "--format", form, "--output", str(report.with_suffix(f".{form}")))
+    assert report.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    page = report.with_suffix(".html").read_text()
+    assert ticket in page and "the grant ended" in page and "Backups are overwritten" in page
+    keys = tmp_path / "keys.json"
+    keys.write_text(managed("report", "keys", "--config-file", str(orchestrator.home / "cleanup-orchestrator.conf")))
+    assert "Deleted" in managed("report", "verify", str(report), "--keys", str(keys))
+    whole = json.loads(report.read_text())
+    whole["report"]["deletion"]["project_name"] = "another"
+    report.write_text(json.dumps(whole))
+    assert "signature" in managed("report", "verify", str(report), "--keys", str(keys), code=1)
 
     heard = [json.loads(body) for _path, _headers, body in receiver.heard]
     told = {(each["payload"]["project_name"], each["event_type"].rpartition(".")[2]) for each in heard}

@@ -440,6 +440,13 @@ def a_service_asked_twice(scene):
     assert (row.spoken, row.document, row.digest) == (Spoken.SILENT, {"types": []}, "1")
 
 
+def noted_of_a_deletion_that_is_gone(scene):
+    """A notice can outlast the record of its deletion."""
+    before = scene.everything()
+    scene.store.note(str(uuid.uuid4()), EVENT)
+    assert scene.everything() == before
+
+
 #: All other writes, and what is refused.
 OTHERS = {
     "claim": (claimed_twice, claimed_of_another_attempt),
@@ -458,6 +465,7 @@ OTHERS = {
     "add_waiver": (withdrawn_twice,),
     "withdraw_waiver": (withdrawn_twice,),
     "save_protocol_service": (a_service_asked_twice,),
+    "note": (noted_of_a_deletion_that_is_gone,),
 }
 OF_SCANS = {
     "create_orphan_scan": (a_scan_begun_twice,),
@@ -510,6 +518,7 @@ OWN_CLOCK = {
     "plugins/identity.py": "a trust that Keystone lists although it has expired: it goes with the project either way",
     "plugins/reservation.py": "which leases begin soon: earlier by far more than the clocks of hosts differ",
     "keystone/guard.py": "the least serial of a fence: a serial grows by one at least, whatever the clock says",
+    "notices/webhook.py": "when a webhook was signed: its receiver compares that with its own clock",
     "cmd/plugin_live.py": "a time of creation in the future: with a margin for clocks, and only a finding of a check",
     "cmd/cloud_check.py": "whether the clock of the database agrees with that of this host: a finding of a check",
     "cmd/cloud_check_keystone.py": "a project that a check left an hour ago: it is empty, and has that check's fence",
