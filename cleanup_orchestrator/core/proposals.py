@@ -184,9 +184,13 @@ def _change(
         return None
     if "not_before" in new:
         _check_begin(d, steps)
-    was = {name: getattr(d, name) for name in new}
-    text = ", ".join(f"{_CHANGED[name]} {_said(new[name])} instead of {_said(was[name])}" for name in sorted(new))
-    data = {name: {"from": _stored(was[name]), "to": _stored(new[name])} for name in sorted(new)}
+        # A date that has passed meanwhile would count before cascades that have begun without counting this one. An
+        # approval was given for the day of the old date.
+        new |= {"not_before": max(new["not_before"], now), "approvals": ()}
+    names = sorted(new.keys() & _CHANGED.keys())
+    was = {name: getattr(d, name) for name in names}
+    text = ", ".join(f"{_CHANGED[name]} {_said(new[name])} instead of {_said(was[name])}" for name in names)
+    data = {name: {"from": _stored(was[name]), "to": _stored(new[name])} for name in names}
     after = dataclasses.replace(d, **new, updated_at=now, wake_at=now)
     return _applied(after, proposal.by.event(EventType.DELETION_CHANGED, f"changed by {proposal.by}: {text}", data))
 
@@ -204,7 +208,8 @@ def _check_begin(d: Deletion, steps: Sequence[Step]) -> None:
     if d.dry_run:
         raise Refused("not_changeable", f"{_named(d)} is a dry run, which has no date", **facts)
     survey = next(step for step in steps if step.kind is StepKind.SURVEY)
-    if d.status is not Status.ACCEPTED or survey.round >= d.since_round:
+    # An earlier attempt counts on the day of its date: a later date would take it out of that count.
+    if d.status is not Status.ACCEPTED or d.attempt > 1 or survey.round >= d.since_round:
         text = (
             f"{_named(d)} has begun, so its date can no longer be changed: cancel it, and request it with another date"
         )

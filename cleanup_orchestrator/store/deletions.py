@@ -265,7 +265,7 @@ class Deletions(Repository):
         limits = proposal.limits if isinstance(proposal, proposals.Retry) else UNLIMITED
         for _ in range(_TRIES):
             try:
-                decision = functools.partial(_propose, proposal)
+                decision = functools.partial(_reschedule if _moves_cascade(proposal) else _propose, proposal)
                 return self._told(self._decide(seen.id, decision, attempts, limits=limits))
             except Conflict:
                 continue
@@ -359,6 +359,25 @@ def _propose(
     :raises Refused: when the deletion does not allow it
     """
     return proposals.apply(proposal, deletion, steps, now, requests(c, deletion))
+
+
+def _moves_cascade(proposal: Proposal) -> bool:
+    """Return whether a proposal changes when a cascade counts against a daily limit."""
+    moves = isinstance(proposal, proposals.Change) and "not_before" in proposal.fields
+    return moves and approvals.counts(proposal.seen)
+
+
+def _reschedule(
+    proposal: Proposal, c: Connection, deletion: DeletionView, steps: tuple[Step, ...], _now: datetime.datetime
+) -> Applied | None:
+    """Change the date of a cascade in the order in which cascades are recorded; see :func:`plans.in_order`.
+
+    The time is read after the lock: a date that is now is then later than each cascade that was recorded before.
+
+    :raises Refused: when the deletion does not allow it
+    """
+    in_order(c)
+    return _propose(proposal, c, deletion, steps, database_time(c))
 
 
 def _case(c: Connection, deletion: Deletion, now: datetime.datetime, places: int | None = None) -> DeletionCase:

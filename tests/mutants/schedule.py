@@ -62,8 +62,22 @@ MUTATIONS = (
     Mutation(
         "The date of a deletion that has begun is changed",
         PROPOSALS,
-        "if d.status is not Status.ACCEPTED or survey.round >= d.since_round:",
-        "if d.status is not Status.ACCEPTED:",
+        "d.attempt > 1 or survey.round >= d.since_round:",
+        "d.attempt > 1:",
+        CHANGES,
+    ),
+    Mutation(
+        "A later date of a retry takes a cascade out of the count of its day",
+        PROPOSALS,
+        " or d.attempt > 1 or survey",
+        " or survey",
+        CHANGES,
+    ),
+    Mutation(
+        "The approval of one day is one of another day",
+        PROPOSALS,
+        ', "approvals": ()}',
+        "}",
         CHANGES,
     ),
     Mutation(

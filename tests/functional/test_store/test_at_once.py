@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from cleanup_orchestrator.core.condition_types import Condition, ConditionType
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
-from cleanup_orchestrator.core.proposals import Approve, Refused, Requester, Retry, Stop
+from cleanup_orchestrator.core.proposals import Approve, Change, Refused, Requester, Retry, Stop
 from cleanup_orchestrator.core.request_limits import RequestLimits
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, TooManyDeletions, deletions, tables
@@ -79,6 +79,20 @@ def test_retries_at_once_keep_the_limit_of_their_requester(store, monkeypatch):
     answers = at_once(*(lambda proposal=proposal: store.propose(proposal) for proposal in asked))
     assert [isinstance(answer, TooManyDeletions) for answer in answers].count(True) == 1
     assert sorted(store.get(record.id).status for record in records) == [Status.ACCEPTED, Status.FAILED]
+
+
+def test_a_cascade_that_begins_now_counts_one_that_was_recorded_meanwhile(store, monkeypatch):
+    """The API reads the time before the deletion is locked. Neither cascade counted the other one."""
+    waits = create(store, project_id="p1", user_id="u", not_before=store.now() + datetime.timedelta(30))
+    asked = Change(by=Requester("u"), seen=waits, fields={"not_before": store.now()})
+    began = create(store, project_id="p2", user_id="u")
+    locked = []
+    in_order = deletions.in_order
+    monkeypatch.setattr(deletions, "in_order", lambda c: locked.append(c) or in_order(c))
+    store.propose(asked)
+    assert [store.load(each.id)[0].cascades_before for each in (began, waits)] == [0, 1]
+    store.propose(Change(by=Requester("u"), seen=store.get(waits.id), fields={"ticket": "CHG-1"}))
+    assert len(locked) == 1, "only a date has an order"
 
 
 def test_a_dry_run_that_ends_for_a_retry_does_not_count_for_its_limit(store):

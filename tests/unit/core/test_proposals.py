@@ -8,7 +8,7 @@ import pytest
 from cleanup_orchestrator.api.errors import CODES
 from cleanup_orchestrator.core import approvals, force, plans, proposals, transitions
 from cleanup_orchestrator.core.approvals import Requests
-from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Origin, Status
+from cleanup_orchestrator.core.deletion import Approval, Condition, Force, Mode, Origin, Status
 from cleanup_orchestrator.core.deletion import RoundPurpose as Purpose
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.proposals import (
@@ -119,6 +119,19 @@ def test_the_date_of_a_deletion_that_has_begun_stays(status, round_):
     found = refused(change(not_before=NOW), steps=(survey,), status=status)
     assert found.code == "not_changeable" and "has begun" in found.text
     assert answered(change(ticket="T"), steps=(survey,), status=status).deletion.ticket == "T"
+
+
+def test_the_date_of_a_retry_stays():
+    """A cascade that began today, failed, and is retried would no longer count today with a later date."""
+    assert refused(change(not_before=LATER), steps=(SURVEY,), attempt=2, since_round=3).code == "not_changeable"
+
+
+def test_another_date_needs_another_approval():
+    """An approval to exceed the limit of a day is none for another day."""
+    approval = Approval(approvals.TOO_MANY_DELETIONS, "fine today", T0, user_id="u1")
+    given = {"approvals": (approval,), "not_before": DATE}
+    assert answered(change(not_before=LATER), steps=(SURVEY,), **given).deletion.approvals == ()
+    assert answered(change(ticket="T"), steps=(SURVEY,), **given).deletion.approvals == (approval,)
 
 
 @each_case(
