@@ -38,9 +38,12 @@ def add(parser: Any) -> None:
     parser.add_argument(
         "--project",
         metavar="<project>",
+        type=arguments.given,
         help="Only deletions of this project (name or ID; also of a project that no longer exists)",
     )
-    parser.add_argument("--user", metavar="<user>", help="Only deletions that this user requested (name or ID)")
+    parser.add_argument(
+        "--user", metavar="<user>", type=arguments.given, help="Only deletions that this user requested (name or ID)"
+    )
     parser.add_argument("--user-domain", metavar="<domain>", help="Domain that the user is in (name or ID)")
     parser.add_argument(
         "--ticket", metavar="<ticket>", type=arguments.given, help="Only deletions that were requested with this ticket"
@@ -51,7 +54,12 @@ def add(parser: Any) -> None:
         ("--changed-since", "Only deletions that changed at this time or later, the latest change first"),
     ):
         parser.add_argument(name, metavar="<time>", type=arguments.utc, help=f"{text} (UTC, YYYY-MM-DD[THH:MM:SSZ])")
-    parser.add_argument("--domain", metavar="<domain>", help="Only deletions of projects of this domain (name or ID)")
+    parser.add_argument(
+        "--domain",
+        metavar="<domain>",
+        type=arguments.given,
+        help="Only deletions of projects of this domain (name or ID)",
+    )
     parser.add_argument("--origin", choices=[str(origin) for origin in Origin], help="Only deletions of this origin")
     parser.add_argument(
         "--attention",
@@ -59,7 +67,9 @@ def add(parser: Any) -> None:
         help="Only deletions that need a person: blocked, stalled, failed, with leftovers, waiting for an "
         "approval, or on hold by a lien or the brake",
     )
-    parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
+    parser.add_argument(
+        "--parent", metavar="<deletion>", type=arguments.given, help="Only child deletions of this deletion (ID)"
+    )
 
 
 def given(parsed_args: argparse.Namespace, attention: bool = True) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import io
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -69,8 +70,12 @@ def parse(text: str) -> tuple[list[Entry], list[str]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the number and the cells of each line that is not empty and no comment."""
-    reader = csv.reader(text.splitlines(), strict=True, skipinitialspace=True)
+    r"""Yield the number and the cells of each line that is not empty and no comment.
+
+    Only ``\n`` and ``\r`` end a line. The name of a project can have other characters that look like a line end, and
+    must not become two names.
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True, skipinitialspace=True)
     try:
         for cells in reader:
             cells = [cell.strip() for cell in cells]

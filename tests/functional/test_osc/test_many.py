@@ -73,9 +73,21 @@ def test_deletions_are_named_or_selected(openstack, stub_cloud, options):
     assert not stub_cloud.made("POST", "/cleanup")
 
 
-def test_an_empty_ticket_is_refused(openstack, stub_cloud, campaign):
-    assert openstack(*CANCEL, "--ticket", "", "--yes").code == 2
+@pytest.mark.parametrize("option", ["--ticket", "--project", "--user", "--domain", "--parent"])
+def test_an_empty_value_is_refused(openstack, stub_cloud, campaign, option):
+    """The variable of a script can be unset: that must not widen what is changed."""
+    assert openstack(*CANCEL, "--status", "live", option, "", "--yes").code == 2
     assert changed(stub_cloud) == []
+
+
+def test_a_retry_leaves_out_what_waits_for_its_date(openstack, stub_cloud):
+    scheduled = [{"type": "scheduled", "status": True}]
+    fields = {"ticket": "CHG-1", "retryable": True}
+    stub_cloud.add_deletion(stub_cloud.add_project("waits"), "accepted", conditions=scheduled, **fields)
+    failed = stub_cloud.add_deletion(stub_cloud.add_project("failed"), "failed", **fields)
+    stub_cloud.after[failed, "retry"] = [stub_cloud.deletions[failed][0] | {"status": "accepted"}]
+    openstack("project", "deletion", "retry", "--ticket", "CHG-1", "--yes")
+    assert changed(stub_cloud) == [failed]
 
 
 def test_nothing_matches(openstack, stub_cloud, campaign):

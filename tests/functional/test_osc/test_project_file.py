@@ -31,6 +31,8 @@ DATE = (("not_before", "2027-01-31T00:00:00Z"),)
         ),
         ("project_id,tiket\na1,CHG-1\n", [Entry("a1")], ["tiket"]),
         ("domain,domain_id,id\nx,y,a1\n", [Entry("a1", "x")], ["domain_id"]),
+        ("demo\u2028test\x0cx\x85y\n", [Entry("demo\u2028test\x0cx\x85y")], []),
+        ("\ufeffid\na1\r\na2\n", [Entry("a1"), Entry("a2")], []),
     ],
 )
 def test_a_file_is_understood(text, entries, ignored):
