@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from oslo_config import cfg
@@ -29,6 +30,12 @@ def signature(secret: str, seconds: int, body: bytes) -> str:
     return f"t={seconds},v1={digest}"
 
 
+def _place(url: str) -> str:
+    """Return scheme, host and port of a URL: the rest, such as a path with a key, is a secret of the operator."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 class WebhookDriver(NoticeDriver):
     """Sends each notice with POST."""
 
@@ -47,6 +54,7 @@ class WebhookDriver(NoticeDriver):
         :raises NoticeFailed: the receiver does not answer with 2xx
         """
         o = self.options
+        place = _place(o.webhook_url)
         body = json.dumps(notice.message, default=str).encode()
         headers = {"Content-Type": "application/json", SIGNATURE: signature(o.webhook_secret, int(time.time()), body)}
         try:
@@ -63,12 +71,13 @@ class WebhookDriver(NoticeDriver):
                     allow_redirects=False,
                 )
         except ResponseRefused as error:
-            raise NoticeFailed(f"{o.webhook_url}: {error}", again=True) from error
+            # The text of the error begins with the whole URL.
+            raise NoticeFailed(f"{place}: {str(error).partition(': ')[2]}", again=True) from error
         except OSError as error:  # as the errors of requests are
-            raise NoticeFailed(f"{o.webhook_url}: {type(error).__name__}", again=True) from error
+            raise NoticeFailed(f"{place}: {type(error).__name__}", again=True) from error
         if 200 <= answer.status_code < 300:
-            return Sent((o.webhook_url,))
-        text = f"{o.webhook_url} answered {answer.status_code}"
+            return Sent((place,))
+        text = f"{place} answered {answer.status_code}"
         if answer.is_redirect:
             text += ", and redirects are not followed: set [notices] webhook_url to the final URL"
         raise NoticeFailed(text, again=answer.status_code >= 500 or answer.status_code in (408, 425, 429))

@@ -29,7 +29,7 @@ def test_a_receiver_can_check_who_sent_it_and_when(hooked, receiver):
     seconds = at.removeprefix("t=")
     assert given == hmac.new(SECRET.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
     assert abs(int(seconds) - time.time()) < 60
-    assert line.type == "notice.sent" and line.data["to"] == [f"{receiver.url}/hook"]
+    assert line.type == "notice.sent" and line.data["to"] == [receiver.url]
 
 
 def test_one_changed_byte_has_another_signature():
@@ -90,6 +90,18 @@ def test_the_secret_is_in_no_line(hooked, receiver):
     site = hooked()
     [line] = site.journal(site.request())
     assert SECRET not in line.message and SECRET not in json.dumps(line.data)
+
+
+@pytest.mark.parametrize("answer", [204, 307, 410, None, "gone"])
+def test_the_key_in_a_url_is_in_no_line(site, receiver, answer):
+    """The managers of a domain read the journal, and a URL of a chat is enough to write to it."""
+    port = receiver.url.rpartition(":")[2] if answer != "gone" else "1"
+    receiver.answers = [answer]
+    url = f"http://ann:pw-1@127.0.0.1:{port}/hook/KEY-1?key=KEY-2"
+    site.start(webhook_url=url, webhook_secret=SECRET, timeout=1.0, tries=1)
+    [line] = site.journal(site.request())
+    assert f"http://127.0.0.1:{port}" in line.message
+    assert not {each for each in ("KEY", "pw-1") if each in line.message + json.dumps(line.data)}
 
 
 @pytest.mark.parametrize("values", [{"dry_run": True}, {"status_only": "recoverable"}])
