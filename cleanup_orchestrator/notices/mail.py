@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.message
 import email.policy
+import email.utils
 import smtplib
 import ssl
 from collections.abc import Mapping, Sequence
@@ -83,6 +84,7 @@ def mail(sender: str, to: str, notice: Notice, folder: str | None) -> email.mess
     subject, text = rendered(notice, folder)
     made = email.message.EmailMessage(policy=email.policy.SMTP)
     made["From"], made["To"], made["Subject"] = sender, to, subject[:200]
+    made["Date"] = email.utils.formatdate()  # RFC 5322 requires it, and smtplib does not add it
     made["Auto-Submitted"] = "auto-generated"
     made["Message-ID"] = f"<{notice.message['message_id']}@cleanup-orchestrator.invalid>"
     made.set_content(text)

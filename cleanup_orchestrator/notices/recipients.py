@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import email.errors
-import email.headerregistry
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,12 +16,16 @@ from cleanup_orchestrator.store import Store
 
 #: Recipients of one mail, and users that are looked up for it.
 MOST = 50
+#: An address without quotes, comments and encoded words, at a domain name: not at the address of a host.
+_ADDRESS = re.compile(
+    r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@(?:[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?\.)+[a-z][a-z\d-]{0,61}[a-z\d]", re.A | re.I
+)
 
 
 def addresses(
     payload: Mapping[str, Any], to: Iterable[str], identity: Callable[[], Adapter], store: Store
 ) -> list[str]:
-    """Return the addresses for a notice, each once, without those that are malformed.
+    """Return the addresses for a notice, each once, without those that are malformed, those of the operator first.
 
     Keystone does not know a project that is removed. So the addresses of the earlier notices count, too.
 
@@ -32,11 +35,18 @@ def addresses(
     :raises keystoneauth1.exceptions.ClientException: Keystone does not answer
     """
     found: dict[str, str] = {}
-    for each in (*_named(payload, to, identity), *_earlier(payload["deletion_id"], store)):
+    # A project can have more members than addresses are allowed. They must not displace those of the operator.
+    ordered = sorted(to, key=_is_looked_up)
+    for each in (*_named(payload, ordered, identity), *_earlier(payload["deletion_id"], store)):
         for address in each.split(","):
             if valid := _valid(address.strip()):
                 found.setdefault(valid.casefold(), valid)
     return list(found.values())[:MOST]
+
+
+def _is_looked_up(each: str) -> bool:
+    """Return whether what the option names is no address, but says where Keystone has some."""
+    return each == "members" or each.startswith(("project:", "domain:"))
 
 
 def _named(payload: Mapping[str, Any], to: Iterable[str], identity: Callable[[], Adapter]) -> Iterator[str]:
@@ -88,12 +98,9 @@ def _earlier(deletion_id: str, store: Store) -> Iterator[str]:
 def _valid(address: str) -> str:
     """Return an address that can be the recipient of a mail; empty: it is none.
 
-    The user whose address it is, or a manager of the domain, writes it.
+    The user whose address it is, or a manager of the domain, writes it. An address of another form could become another
+    one when it is parsed again, or have the server refuse the whole connection.
     """
-    if not address.isascii() or not address.isprintable() or len(address) > 254:
-        return ""
-    try:
-        parsed = email.headerregistry.Address(addr_spec=address)
-    except (ValueError, IndexError, email.errors.MessageError):
-        return ""
-    return parsed.addr_spec if parsed.username and "." in parsed.domain else ""
+    local = address.partition("@")[0]
+    dots = local.startswith(".") or local.endswith(".") or ".." in local
+    return address if len(address) <= 254 and not dots and _ADDRESS.fullmatch(address) else ""

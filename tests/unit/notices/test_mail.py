@@ -34,6 +34,7 @@ def test_each_recipient_gets_a_mail_and_sees_no_other_one(posting, mailbox):
     assert first["Subject"] == "The deletion of project demo was requested"
     assert "Ticket: CHG-1" in first.get_content() and "Reason: -" in first.get_content()
     assert first["Auto-Submitted"] == "auto-generated"
+    assert first["Date"].datetime, "a server can refuse a mail without one"
 
 
 def test_the_name_of_a_project_adds_no_header_and_no_line(posting, mailbox):

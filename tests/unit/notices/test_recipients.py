@@ -56,7 +56,7 @@ def found(*to, known=KNOWN, journal=None, **payload):
         (["domain:owner"], ["fay@example.com"]),
         (["project:none", "project:flag", "domain:none"], []),
         (["ops@example.com"], ["ops@example.com"]),
-        (["members", "ANN@example.com"], ["ann@example.com"]),
+        (["members", "ANN@example.com"], ["ANN@example.com"]),
     ],
 )
 def test_the_option_names_them(to, addresses):
@@ -82,6 +82,13 @@ def test_a_project_that_is_gone_has_the_members_that_it_had_and_who_got_a_mail_b
         "ä@example.com",
         "",
         "a@@b.c",
+        "a@[10.0.0.1]",
+        "a@127.0.0.1",
+        "a@[1.2\\]",
+        "a@=?utf-8?q?b.c=2Ce@example.com?=",
+        "a@=?utf-8?q?=C3=A4.example.com?=",
+        '"a b"@example.com',
+        "a..b@example.com",
     ],
 )
 def test_what_is_no_address_gets_no_mail(address):
@@ -101,6 +108,11 @@ def test_very_many_members_make_no_endless_mail():
     keystone = Keystone(rows | {f"/users/{u}": {"user": {"email": f"u{u[-3:]}@example.com"}} for u in users})
     to = recipients.addresses({**PAYLOAD, "member_ids": users}, ["members"], lambda: keystone, Journal())
     assert len(to) == recipients.MOST and len(keystone.asked) == recipients.MOST + 1
+
+
+def test_many_members_do_not_displace_the_address_of_the_operator():
+    known = {**KNOWN, f"/users/{U1}": {"user": {"email": ",".join(f"u{n}@example.com" for n in range(60))}}}
+    assert "ops@example.com" in found("members", "project:contact", "ops@example.com", known=known)
 
 
 def test_another_error_of_keystone_is_no_missing_project():
