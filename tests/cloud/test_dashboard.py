@@ -318,6 +318,46 @@ def test_a_second_admin_approves_and_a_project_is_restored_before_anything_is_de
         site.orchestrator.start_orchestrator()
 
 
+def test_a_deletion_gets_a_date_which_is_changed_and_a_report(site: Site, browser: Browser) -> None:
+    filled = site.fill("dated", "image")
+    before = left(site.cloud, filled.project_id)
+    identity = dry_run(browser, filled.project_id, "cascade")
+    browser.type("id_record-ticket", "CHG-4711")
+    browser.type("id_record-request_reason", "the grant ended")
+    date = browser.get("#id_record-not_before")
+    browser.driver.execute_script("arguments[0].value = '2027-01-31T00:00'", date)
+    browser.type(f"id_{identity}-typed", filled.project_name)
+    assert browser.inaccessible() == []
+    browser.submit("#pc-request")
+    (made,) = [d for d in site.api.deletions(project_id=filled.project_id) if not d.dry_run]
+    assert (made.not_before, made.ticket, made.plan_id) == ("2027-01-31T00:00:00Z", "CHG-4711", "")
+    assert "CHG-4711" in browser.text("#pc-ticket") and "the grant ended" in browser.text("#pc-request-reason")
+    assert "Jan" in browser.text("#pc-not-before") or "2027" in browser.text("#pc-not-before")
+    browser.shot("scheduled")
+
+    browser.submit("#pc-change")
+    assert browser.inaccessible() == []
+    browser.submit("#pc-form-submit")
+    assert "Nothing changes" in browser.text("#pc-summary")
+    browser.type("id_ticket", "CHG-4712")
+    browser.submit("#pc-form-submit")
+    assert site.api.get_deletion(made).ticket == "CHG-4712"
+    browser.open(f"{DELETIONS}?ticket=CHG-4712")
+    assert browser.has(f"#pc-row-{made.id}") and "Waits for its date" in browser.text(f"#pc-row-{made.id}")
+
+    open_deletion(browser, made.id)
+    link = browser.get("#pc-report").get_attribute("href")
+    page = browser.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1]; fetch(arguments[0]).then(r => r.text()).then(done)", link
+    )
+    assert "CHG-4712" in page and "Not ended" in page, "the report says that it proves nothing yet"
+    assert left(site.cloud, filled.project_id) == before
+    browser.submit("#pc-cancel")
+    browser.submit("#pc-form-submit")
+    site.ended(made.id, "cancelled")
+    assert browser.console() == []
+
+
 def test_only_the_fields_of_the_chosen_mode_are_shown(site: Site, browser: Browser) -> None:
     filled = site.fill("fields", "image")
     open_request(browser, filled.project_id)
