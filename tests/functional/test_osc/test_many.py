@@ -44,6 +44,12 @@ def test_only_what_matches_and_can_be_changed_is_changed(openstack, stub_cloud, 
     assert "1 deletion more matches, and cannot be changed so now" in result.err
 
 
+def test_dry_runs_are_left_out(openstack, stub_cloud, campaign):
+    openstack(*CANCEL, "--ticket", "CHG-1", "--preview")
+    lists = [each for each in stub_cloud.requests if each["path"] == "/cleanup/v1/deletions"]
+    assert lists and all(each["query"]["dry_run"] == ["false"] for each in lists)
+
+
 def test_the_preview_changes_nothing(openstack, stub_cloud, campaign):
     result = openstack(*CANCEL, "--ticket", "CHG-1", "--preview")
     assert result.code == 0 and changed(stub_cloud) == []

@@ -69,6 +69,22 @@ def test_a_server_that_breaks_off_gets_no_mail_twice(posting, mailbox):
     assert line.data["to"] == [A] and set(line.data["refused"]) == {B, C}
 
 
+def test_a_server_that_breaks_off_before_the_first_mail_is_tried_again(posting, mailbox):
+    mailbox.most = 0
+    site = posting(mail_to=[A], tries=3)
+    tried = []
+    handle = mailbox.handle_DATA
+
+    async def later(server, session, envelope):
+        tried.append(1)
+        mailbox.most = 1000 if len(tried) == 2 else 0
+        return await handle(server, session, envelope)
+
+    mailbox.handle_DATA = later
+    [line] = site.journal(site.request())
+    assert line.type == "notice.sent" and len(mailbox.mails) == 1
+
+
 def test_no_server_is_a_failed_notice(posting):
     site = posting(mail_to=[A])
     site.conf.set_override("mail_port", 1, group="notices")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.notices import webhook
+from cleanup_orchestrator.notices import driver, webhook
 from tests.support.cases import each_case
 from tests.support.notices import SECRET
 
@@ -64,6 +64,21 @@ def test_a_redirect_is_not_followed(hooked, receiver):
     [line] = site.journal(site.request())
     assert "redirects are not followed" in line.message
     assert [path for path, *_ in receiver.heard] == ["/hook"]
+
+
+def test_a_proxy_of_the_environment_is_not_used(hooked, receiver, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    site = hooked(tries=1)
+    [line] = site.journal(site.request())
+    assert line.type == "notice.sent" and len(receiver.heard) == 1
+
+
+def test_an_event_of_an_orphan_scan_is_no_notice():
+    message = {"event_type": "project_cleanup.orphan_scan.failed", "payload": {"dry_run": False}}
+    assert driver.wanted(message, ["failed"]) is None
+    assert driver.wanted({**message, "event_type": "project_cleanup.deletion.failed"}, ["failed"]).event == "failed"
 
 
 def test_a_refusal_is_not_repeated(hooked, receiver):
