@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionRule, Lasts
+from cleanup_orchestrator.core.condition_types import CONDITIONS, Condition, ConditionRule, ConditionType, Lasts
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.queue import QueueState
 
@@ -97,6 +97,8 @@ def restorable(deletion: Deletion) -> bool:
 
 def retryable(deletion: Deletion) -> bool:
     """Whether a retry is accepted: it begins a new attempt, or has a live deletion try again at once."""
+    if deletion.condition(ConditionType.SCHEDULED):
+        return False
     return (deletion.status, S.ACCEPTED) in MOVES or retries_in_place(deletion)
 
 

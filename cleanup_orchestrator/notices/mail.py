@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.message
 import email.policy
 import email.utils
 import smtplib
+import socket
 import ssl
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -116,8 +119,13 @@ class MailDriver(NoticeDriver):
             raise NoticeFailed("no recipient has an address: see [notices] mail_to")
         mails = [mail(self.options.mail_from, each, notice, self.options.mail_templates) for each in to]
         try:
-            with self._connected() as server:
+            server = self._connected(self.options.timeout * (1 + len(mails)))
+            try:
                 refused = _given(server, mails)
+                with contextlib.suppress(OSError, smtplib.SMTPException):  # the server has the mails
+                    server.quit()
+            finally:
+                server.close()
         except (OSError, smtplib.SMTPException) as error:
             raise NoticeFailed(f"{self.options.mail_server}: {type(error).__name__}: {error}", again=True) from error
         if len(refused) == len(to):
@@ -130,14 +138,16 @@ class MailDriver(NoticeDriver):
             self._clouds = connections.Clouds(self.conf)
         return self._clouds.identity(self._clouds.admin_session())
 
-    def _connected(self) -> smtplib.SMTP:
+    def _connected(self, seconds: float) -> smtplib.SMTP:
+        """Return a connection that ends after some time, whatever the server does."""
         o = self.options
         secure = ssl.create_default_context() if o.mail_security != "none" else None
         if o.mail_security == "tls":
-            assert secure is not None
-            server: smtplib.SMTP = smtplib.SMTP_SSL(o.mail_server, o.mail_port, timeout=o.timeout, context=secure)
+            server: smtplib.SMTP = _SecureConnection(
+                seconds, o.mail_server, o.mail_port, timeout=o.timeout, context=secure
+            )
         else:
-            server = smtplib.SMTP(o.mail_server, o.mail_port, timeout=o.timeout)
+            server = _Connection(seconds, o.mail_server, o.mail_port, timeout=o.timeout)
         try:
             if o.mail_security == "starttls":
                 server.starttls(context=secure)
@@ -147,6 +157,38 @@ class MailDriver(NoticeDriver):
             server.close()
             raise
         return server
+
+
+class _Bounded(smtplib.SMTP):
+    """Ends after some time. smtplib has a limit for each read only, and a server can send a byte at a time."""
+
+    def __init__(self, seconds: float, *args: Any, **kwargs: Any) -> None:
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+        super().__init__(*args, **kwargs)
+
+    def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """Connect, and count the time from now on."""
+        self._timer.start()
+        return super().connect(*args, **kwargs)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._timer.cancel()
+        super().close()
+
+    def _cut(self) -> None:
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _Connection(_Bounded):
+    """Without encryption, or with STARTTLS."""
+
+
+class _SecureConnection(_Bounded, smtplib.SMTP_SSL):
+    """With TLS from the beginning."""
 
 
 def _given(server: smtplib.SMTP, mails: Sequence[email.message.EmailMessage]) -> Mapping[str, str]:

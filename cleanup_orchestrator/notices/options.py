@@ -19,7 +19,11 @@ OPTS = {
             "reminders), 'draining' (the lock) and 'deleted'. Dry runs send none.",
         ),
         cfg.FloatOpt(
-            "timeout", default=10.0, min=1.0, help="Seconds for one try to send a notice, over the network as a whole."
+            "timeout",
+            default=10.0,
+            min=1.0,
+            help="Seconds within which a webhook has to be answered, and a mail taken. A connection for several mails "
+            "ends after that many seconds for each of them, and as many for the login.",
         ),
         cfg.IntOpt("tries", default=3, min=1, max=10, help="Number of tries to send a notice."),
         cfg.URIOpt(

@@ -56,7 +56,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
 
     The file of --from-file has one project in each line, or is CSV with titles: 'id' or 'project', and 'domain', 'at',
     'reason' and 'ticket', which take precedence over the options. The same request again returns the deletion under
-    way: to continue an interrupted --wait, repeat the command.
+    way, unless it has a date: to continue an interrupted --wait, repeat the command.
 
     At a terminal --cascade says what will be lost, and asks. --yes skips the question. Without a terminal there is
     none. With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 3 after

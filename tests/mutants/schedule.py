@@ -123,6 +123,14 @@ MUTATIONS = (
         "    if False:\n",
         ASKED,
     ),
+    Mutation(
+        "A tree of which one deletion has begun is changed in part",
+        "cleanup_orchestrator/api/deletion_actions.py",
+        "        for child_id in below:  # before any is changed\n"
+        "            self._changed(req, child_id, body, only_check=True)\n",
+        "",
+        ASKED,
+    ),
     # ----------------------------------------------------------------------------------------------------- many at once
     Mutation(
         "Without a terminal every deletion that matches is changed without --yes",

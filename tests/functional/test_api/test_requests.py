@@ -171,13 +171,16 @@ def test_a_tree_of_which_one_deletion_has_begun_keeps_its_dates(site):
     rows = site.get("/v1/deletions").json["deletions"]
     child = next(each for each in rows if each["project_id"] == "child-1")
     change(site, child["id"], not_before=None)
+    rows = site.get("/v1/deletions").json["deletions"]
+    others = {each["id"]: each["not_before"] for each in rows if each["id"] != child["id"]}
     step = next(each for each in site.store.steps(child["id"]) if str(each.kind) == "survey")
     begun = tables.steps.update().where(tables.steps.c.id == step.id).values(round=1)
     with site.store.database.begin() as c:
         c.execute(begun)
     answer = change(site, root, not_before=in_days(40))
     assert answer.status == 409 and child["id"] in answer.error["detail"], answer.body
-    assert not journal(site, root, "deletion.changed")
+    for id_, date in others.items():
+        assert site.get(f"/v1/deletions/{id_}").json["deletion"]["not_before"] == date
 
 
 def test_nothing_to_change_is_no_error_and_no_line(site):

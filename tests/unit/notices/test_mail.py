@@ -1,7 +1,11 @@
 """Mails: who gets which text, and what becomes of refused recipients and of a server that breaks off."""
 
+import contextlib
 import email
 import email.policy
+import socket
+import threading
+import time
 
 import pytest
 from keystoneauth1 import exceptions as ka_exceptions
@@ -83,6 +87,27 @@ def test_a_server_that_breaks_off_before_the_first_mail_is_tried_again(posting, 
     mailbox.handle_DATA = later
     [line] = site.journal(site.request())
     assert line.type == "notice.sent" and len(mailbox.mails) == 1
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_left(posting, monkeypatch):
+    """Each byte comes within the limit of a read."""
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip():
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                while not done.wait(0.1):
+                    connection.send(b"2")
+
+        threading.Thread(target=drip, daemon=True).start()
+        site = posting(mail_to=[A], tries=1)
+        site.conf.set_override("mail_port", listening.getsockname()[1], group="notices")
+        site.conf.set_override("timeout", 1.0, group="notices")
+        began = time.monotonic()
+        [line] = site.journal(site.request())
+        done.set()
+    assert line.type == "notice.failed" and time.monotonic() - began < 10
 
 
 def test_no_server_is_a_failed_notice(posting):
