@@ -291,7 +291,7 @@ class Ending:
             elif self._promises.project[deletion_id] in self._cloud.keystone.flooded:
                 may = {Status.PLANNED, Status.CANCELLED}
             else:
-                may = allowed
+                may = allowed | ({Status.FAILED} if deletion_id in self._promises.unseen else set())
             if status not in may:
                 self._simulation.fail(f"deletion {deletion_id} ends as {status}")
         if Status.CANCELLED in self._promises.status.values() and Status.CANCELLING not in self._promises.passed:

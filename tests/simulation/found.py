@@ -171,4 +171,9 @@ FOUND: dict[str, Plan] = {
             Deed(245, "child", 0.9929872940484628),
         ),
     ),
+    # The simulation itself was wrong: a survey that fails until the deletion is stalled gives the project back, and the
+    # check allowed no purge to fail while its project is there. Found as seeds 2615 and 3424.
+    "keystone_is_down_for_so_long_that_a_purge_gives_the_project_back": Plan(
+        2615, mode=Mode.PURGE, window=600.0, faults=(Fault(81, "outage", 0.914),), deeds=(Deed(224, "untag", 0.239),)
+    ),
 }

@@ -52,6 +52,7 @@ class Promises:
         self.deleted: list[str] = []  #: ids whose delete took effect
         self.late: set[str] = set()  #: writes that were the allowed overlap
         self.stalled: set[str] = set()  #: deletions that are stalled
+        self.unseen: set[str] = set()  #: deletions that failed and gave the project back while Keystone was down
         self.blocked: dict[str, float] = {}  #: since when deletions are blocked, by id
         self.asking: set[str] = set()  #: deletions that wait for an approval
         self.planned: frozenset[str] = frozenset()  #: ids in the plan that it is bound to

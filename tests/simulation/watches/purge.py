@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.step import Outcome
 from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Thing
 from tests.simulation.keystone import OURS, Project, Selected
 from tests.simulation.proofs import RELEASED
+from tests.simulation.setting import STALL_AFTER
 from tests.simulation.watches.base import Watch
 from tests.support.scheduler import Thread
 
@@ -29,6 +31,7 @@ class Purges(Watch):
         super().__init__(promises)
         self._opened: dict[str, float] = {}  #: when the present round was opened
         self._surveyed: dict[str, int] = {}  #: number of the effect at which the latest survey read the project
+        self._clear: dict[str, float] = {}  #: when the latest survey succeeded
         self._empty: dict[str, list[str]] = {}  #: what is wrong with each of the empty inventories in a row
         self._locked: dict[str, bool] = {}  #: whether it was on record at the latest one that the lock is complete
 
@@ -73,6 +76,8 @@ class Purges(Watch):
         if held is not None and held.kind == "survey":
             project_id = self.promises.project[held.owner_id]
             self._surveyed[held.owner_id] = thread.saw.get(("project", project_id), 0)
+            if self.promises.one("SELECT outcome FROM steps WHERE id = ?", held.id)[0] == Outcome.CLEAR:
+                self._clear[held.owner_id] = self.simulation.now
 
     def told(self, deletion_id: str, type_: str) -> None:
         if type_ == "round.opened":
@@ -134,12 +139,19 @@ class Purges(Watch):
             said = self.promises.one("SELECT message FROM deletions WHERE id = ?", deletion_id)[0]
             if "not locked completely" not in said:
                 self.promises.fail("purged without a complete lock, and the deletion does not say so")
-        if after is Status.FAILED and project.exists:
+        if after is Status.FAILED and self._unseen(deletion_id):
+            self.promises.unseen.add(deletion_id)
+        elif after is Status.FAILED and project.exists:
             self.promises.fail("a deletion that keeps its project failed, and the project is there")
         if after is Status.DELETED:
             self.promises.fail("a deletion that keeps its project ends as deleted")
         if after in RELEASED:
             self._members_work(project, after)
+
+    def _unseen(self, deletion_id: str) -> bool:
+        """Whether Keystone was down for so long that the project is given back without an answer of its."""
+        down = any(fault.kind == "outage" for fault in self.plan.faults)
+        return down and self.simulation.now - self._clear.get(deletion_id, self.simulation.now) >= STALL_AFTER
 
     def _members_work(self, project: Project, status: Status) -> None:
         """Check that the members of a project that was given back get tokens again."""
