@@ -196,13 +196,8 @@ class _TypeCheck:
         times += [("updated", updated.attribute, "its last change", "its last change")] if updated else []
         for resource, (field, path, by, of) in itertools.product(listed.own.values(), times):
             value = pick(resource.data, path)
-            if (
-                value is None
-                and field == "updated"
-                and updated
-                and updated.null_until_changed
-                and path in resource.data
-            ):
+            unchanged = field == "updated" and updated and updated.null_until_changed and path in resource.data
+            if value is None and unchanged:
                 continue
             if wrong := _wrong_time(value, path, field, by, of):
                 return Verdict.FAILED, f"{resource.id} {wrong}"

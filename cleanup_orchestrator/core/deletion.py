@@ -289,9 +289,8 @@ class DeletionView(Deletion):
 class DeletionCase(DeletionView):
     """All that a decision reads of a deletion, as of one transaction."""
 
-    cascades_before: int = (
-        0  #: of its domain or requester, begun in the 24 hours before it; 0 once it is not ``accepted``
-    )
+    #: Of its domain or requester, begun in the 24 hours before it; 0 once it is not ``accepted``.
+    cascades_before: int = 0
     queue: Queue = EMPTY_QUEUE  #: what waits before it; empty if it has a place or needs none
 
 

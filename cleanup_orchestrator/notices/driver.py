@@ -45,9 +45,8 @@ class Notice:
     """One notification about a deletion that is sent to people or programs."""
 
     event: str  #: the last part of the event type
-    message: Mapping[
-        str, Any
-    ]  #: as oslo.messaging sends it: ``event_type``, ``payload``, ``timestamp``, ``message_id``
+    #: As oslo.messaging sends it: ``event_type``, ``payload``, ``timestamp``, ``message_id``.
+    message: Mapping[str, Any]
 
     @property
     def payload(self) -> Mapping[str, Any]:

@@ -94,8 +94,8 @@ class RetryDeletion(ActOnDeletions):
         return self.act(parsed_args, self.client.retry_deletion)
 
     def fits(self, deletion: Mapping[str, Any]) -> bool:
-        """Whether the deletion ended and needs a person, or is under way and does not wait for its date."""
-        return bool(deletion.get("retryable")) and not common.is_true(deletion, "scheduled")
+        """Whether the deletion can be retried now."""
+        return bool(deletion.get("retryable"))
 
 
 class SetDeletion(ActOnDeletions):

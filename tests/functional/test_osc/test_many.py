@@ -86,11 +86,9 @@ def test_an_empty_value_is_refused(openstack, stub_cloud, campaign, option):
     assert changed(stub_cloud) == []
 
 
-def test_a_retry_leaves_out_what_waits_for_its_date(openstack, stub_cloud):
-    scheduled = [{"type": "scheduled", "status": True}]
-    fields = {"ticket": "CHG-1", "retryable": True}
-    stub_cloud.add_deletion(stub_cloud.add_project("waits"), "accepted", conditions=scheduled, **fields)
-    failed = stub_cloud.add_deletion(stub_cloud.add_project("failed"), "failed", **fields)
+def test_a_retry_leaves_out_what_cannot_be_retried(openstack, stub_cloud):
+    stub_cloud.add_deletion(stub_cloud.add_project("waits"), "accepted", ticket="CHG-1", retryable=False)
+    failed = stub_cloud.add_deletion(stub_cloud.add_project("failed"), "failed", ticket="CHG-1", retryable=True)
     stub_cloud.after[failed, "retry"] = [stub_cloud.deletions[failed][0] | {"status": "accepted"}]
     openstack("project", "deletion", "retry", "--ticket", "CHG-1", "--yes")
     assert changed(stub_cloud) == [failed]

@@ -94,6 +94,12 @@ def test_a_resting_or_live_deletion_can_be_retried(status):
     assert retries_in_place(deletion(status=status)) == live
 
 
+@each_case("waits", [True, False])
+def test_a_deletion_that_waits_for_its_date_offers_no_retry(waits):
+    waiting = Condition("scheduled", waits, "date", "", T0)
+    assert retryable(deletion(status=S.ACCEPTED, conditions=(waiting,))) is not waits
+
+
 @pytest.mark.parametrize(
     ("seconds", "lately"),
     [
