@@ -409,7 +409,7 @@ def _deletes_before_the_inventory_for_liens() -> Iterator[Patch]:
 
 
 def _liens_outlive() -> Iterator[Patch]:
-    yield deletions, "end_liens_of", lambda *_: []
+    yield deletions, "end_liens_of", lambda *_: ([], [])
 
 
 def _liens_do_not_end() -> Iterator[Patch]:
