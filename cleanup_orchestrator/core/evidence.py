@@ -24,6 +24,7 @@ MOST_NAMED: Final = 100
 _REQUESTS: Final = frozenset(
     {
         *(EventType.DELETION_ACCEPTED, EventType.DELETION_ADOPTED, EventType.DELETION_APPROVED),
+        EventType.DELETION_CHANGED,
         *(EventType.DELETION_FORCED, EventType.DELETION_NOTICED, EventType.DELETION_RETRIED),
         *(EventType.DELETION_RETRIED_NOW, "deletion.cancelling"),
     }

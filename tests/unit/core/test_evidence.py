@@ -120,6 +120,12 @@ def test_a_purge_and_a_retry():
     assert (facts["status"], facts["ended_at"], facts["lock"], facts["closed"]) == ("accepted", "", None, None)
 
 
+@each_case("type_", ["approved", "cancelling", "changed", "forced", "noticed", "retried", "retried_now"])
+def test_what_a_person_asked_for_is_named(type_):
+    asked = facts_of([WHOLE[0], Event(f"deletion.{type_}", "x", "u2", request_id="req-2")])["requests"]
+    assert [(each["type"], each["actor"]) for each in asked[1:]] == [(f"deletion.{type_}", "u2")]
+
+
 def test_many_lines_of_a_kind_are_counted():
     events = [WHOLE[0], *[Event("deletion.retried_now", "x", "u")] * 150, *[UNSEEN] * 101]
     facts = facts_of(events)
