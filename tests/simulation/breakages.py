@@ -412,6 +412,16 @@ def _liens_outlive() -> Iterator[Patch]:
     yield deletions, "end_liens_of", lambda *_: ([], [])
 
 
+def _links_a_line_to_the_one_before_the_last() -> Iterator[Patch]:
+    real = journal._linked
+
+    def linked(head: Any, *args: Any) -> Any:
+        after, row = real(head, *args)
+        return dataclasses.replace(after, digest=head.digest), row
+
+    yield journal, "_linked", linked
+
+
 def _liens_do_not_end() -> Iterator[Patch]:
     real = Sweep.with_lien
     yield Sweep, "with_lien", lambda self, result, complete: real(self, result, complete=False)
@@ -505,6 +515,9 @@ BREAKAGES: dict[str, Breakage] = {
         _deletes_before_the_inventory_for_liens, "was not listed", _unseen_liens
     ),
     "a plugin's lien outlives its deletion": Breakage(_liens_outlive, "outlives the deletion", _cancelled_liens),
+    "a line of the journal is linked to the one before the last": Breakage(
+        _links_a_line_to_the_one_before_the_last, "breaks its chain"
+    ),
     "a plugin's lien does not end with its reason": Breakage(_liens_do_not_end, "does not end", _liens),
     "a stop of a server is not recorded": Breakage(
         _stops_without_a_record, "there was no record that it was going to be stopped", _servers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.watches.access import Access
 from tests.simulation.watches.base import Watch
+from tests.simulation.watches.chain import Chain
 from tests.simulation.watches.fairness import Fairness
 from tests.simulation.watches.janitors import Janitors
 from tests.simulation.watches.liens import PluginLiens
@@ -16,5 +17,5 @@ from tests.simulation.watches.trees import Trees
 
 #: What watches each run.
 WATCHES: tuple[type[Watch], ...] = (
-    *(Trees, PluginLiens, Recovery, Orphans, Needs, Purges, Janitors, Access, Fairness, Schedule),
+    *(Trees, PluginLiens, Recovery, Orphans, Needs, Purges, Janitors, Access, Fairness, Schedule, Chain),
 )
