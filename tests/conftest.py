@@ -1,4 +1,5 @@
 import gc
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -34,6 +35,21 @@ def no_options_of_others() -> Iterator[None]:
     """Start each file without the options of another file's auth_type."""
     yield
     auth_options.forget("keystone_authtoken", "orchestrator", "protocol")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_log_handlers_of_others() -> Iterator[None]:
+    """End each file without the log handlers that a service of it set up.
+
+    They write to the captured output of a test that is over, and each log line of another file's tests would be an
+    error.
+    """
+    root = logging.getLogger()
+    before = root.handlers[:]
+    yield
+    for handler in root.handlers[:]:
+        if handler not in before and type(handler) is logging.StreamHandler:
+            root.removeHandler(handler)
 
 
 @pytest.fixture(autouse=True, scope="module")
