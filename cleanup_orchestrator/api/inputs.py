@@ -13,6 +13,7 @@ import jsonschema
 import webob
 
 from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.core import canonical
 from cleanup_orchestrator.shapes import forms, schema
 from cleanup_orchestrator.shapes.base import Input, JsonSchema
 
@@ -124,7 +125,7 @@ def check_body(request: webob.Request, shape: type[Input]) -> dict[str, Any]:
     if request.content_type.lower() != "application/json" and (raw or request.content_type):
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
+        value = canonical.parsed(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise _invalid_json(raw, error) from None
     _refuse(_validator(schema.of_body, shape), value, "invalid_body")
@@ -159,17 +160,6 @@ def _encodable(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("duplicate name")
-    return value
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def moment(text: str, field: str, code: str = "invalid_body") -> datetime.datetime:

@@ -6,6 +6,7 @@ section of the guide, and a release note. A handler asks ``request.environ[VERSI
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
@@ -73,3 +74,11 @@ class Versioned:
 def announce(request: webob.Request, response: webob.Response) -> None:
     """Set the header that says which version the answer has."""
     response.headers[HEADER] = f"{SERVICE_TYPE} {request.environ.get(VERSION, MIN)}"
+
+
+def release() -> str:
+    """Return the release of the package, for people."""
+    try:
+        return importlib.metadata.version("cleanup-orchestrator")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import http
-import importlib.metadata
 import importlib.resources
 import json
 from collections.abc import Mapping
@@ -65,7 +64,7 @@ def _document() -> Schema:
             "title": TITLE,
             "version": microversions.MAX,
             "summary": "Safe, asynchronous, observable deletion of OpenStack projects",
-            "description": f"cleanup-orchestrator {_release()}. Microversions: {microversions.MIN} to "
+            "description": f"cleanup-orchestrator {microversions.release()}. Microversions: {microversions.MIN} to "
             f"{microversions.MAX}. ``x-errors`` explains the codes of the errors, and ``x-problems`` their problems.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -104,13 +103,6 @@ def examples() -> dict[str, Schema]:
     text = importlib.resources.files(__package__).joinpath("examples.json").read_text("utf-8")
     by_operation: dict[str, Schema] = json.loads(text)
     return by_operation
-
-
-def _release() -> str:
-    try:
-        return importlib.metadata.version("cleanup-orchestrator")
-    except importlib.metadata.PackageNotFoundError:
-        return "of a checkout"
 
 
 def _header(about: str) -> Schema:

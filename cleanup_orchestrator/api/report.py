@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import pecan
 import webob
 
 from cleanup_orchestrator import shapes
-from cleanup_orchestrator.api import policies, views
+from cleanup_orchestrator.api import microversions, policies, views
 from cleanup_orchestrator.api.deletion import DeletionHandlers, shown
 from cleanup_orchestrator.core import canonical, evidence, journal_chain, lock
 from cleanup_orchestrator.core.deletion import DeletionView
@@ -88,7 +87,7 @@ class Reports(DeletionHandlers):
         report = {
             "format": evidence.FORMAT,
             "made_at": utc(self._context.store.now()),
-            "made_by": f"cleanup-orchestrator {_release()}",
+            "made_by": f"cleanup-orchestrator {microversions.release()}",
             "key": given.signer.public.kid if given.signer else "",
             **dataclasses.asdict(verdict),
             "deletion": view,
@@ -141,10 +140,3 @@ class _Walk:
             self._head = journal_chain.checked(self._head, stored)
         except BrokenChain as error:
             self._problem = str(error)
-
-
-def _release() -> str:
-    try:
-        return importlib.metadata.version("cleanup-orchestrator")
-    except importlib.metadata.PackageNotFoundError:
-        return "of a checkout"

@@ -7,6 +7,7 @@ implementation.
 from __future__ import annotations
 
 import decimal
+import json
 import json.encoder
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,15 @@ def exact(value: Any) -> Any:
     return [exact(each) for each in value]
 
 
+def parsed(text: str | bytes) -> Any:
+    """Return the value of a JSON text of which every reader reads the same.
+
+    :raises ValueError: it is no JSON, an object has a key twice, or a number is ``NaN`` or infinite
+    :raises RecursionError: it is nested too deep
+    """
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+
+
 def encoded(value: Any) -> bytes:
     """Return the canonical JSON of a value.
 
@@ -51,6 +61,17 @@ def encoded(value: Any) -> bytes:
         raise NotCanonical("a text has an unpaired surrogate") from None
     except RecursionError:
         raise NotCanonical("it is nested too deep") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
 
 
 def _write(value: Any, put: Any) -> None:

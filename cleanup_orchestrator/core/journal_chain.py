@@ -1,10 +1,10 @@
 """The hash chain of a journal: each line has the digest of itself and of the line before it. Pure.
 
-The digest of a line is the SHA-256, in hexadecimal, of the canonical JSON (RFC 8785) of an object with the fields
-of ``COVERED`` and ``previous``, the digest of the line before. That of the first line is empty. So nobody can change,
-drop, add or swap a line without changing the digest of each later line. The head, which is the length and the last
-digest, stands for the whole journal. Who can write the database can write another chain: the head must also be where
-that person cannot write, such as in a signed report or in a notification.
+The digest of a line is the SHA-256, in hexadecimal, of the canonical JSON (RFC 8785) of an object with the fields of
+``COVERED`` and of ``previous``. ``previous`` is the digest of the line before; in the first line it is empty. A line
+that is changed, dropped, added or swapped changes the digest of each later line. The head, which is the length and the
+last digest, stands for the whole journal. Who can write the database can write another chain: the head must also be
+where that person cannot write, such as in a signed report or in a notification.
 """
 
 from __future__ import annotations

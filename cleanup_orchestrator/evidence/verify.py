@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,7 +43,7 @@ def parsed(text: bytes) -> Any:
     :raises ReportWrong: it is no JSON, or two readers could read different values
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        return canonical.parsed(text)
     except (ValueError, RecursionError) as error:
         raise ReportWrong(f"this is no JSON that a report can have: {' '.join(str(error).split())[:200]}") from None
 
@@ -144,14 +143,3 @@ def _check_conclusions(report: Mapping[str, Any], lines: Sequence[Mapping[str, A
     verdict = evidence.verdict(computed, report["journal"]["problem"], report["deletion"]["status"])
     if (report["proven"], report["verdict"]) != (verdict.proven, verdict.text):
         raise ReportWrong("the verdict of the report does not follow from its journal")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object has a key twice")
-    return found
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")

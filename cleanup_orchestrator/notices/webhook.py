@@ -24,7 +24,7 @@ _SHORTEST = 32
 def signature(secret: str, seconds: int, body: bytes) -> str:
     """Return the signature of a webhook: HMAC-SHA-256 over the time, a dot and the body.
 
-    :param seconds: since the epoch; the receiver refuses an old one, so that nobody can send a webhook again
+    :param seconds: since the epoch; the receiver refuses an old time, which prevents replays
     """
     digest = hmac.new(secret.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={seconds},v1={digest}"

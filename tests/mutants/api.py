@@ -246,8 +246,8 @@ MUTATIONS = (
     ),
     Mutation(
         "A name that a body has twice takes its last value",
-        f"{API}inputs.py",
-        "    if len(value) != len(pairs):\n",
+        "cleanup_orchestrator/core/canonical.py",
+        "    if len(found) != len(pairs):\n",
         "    if False:\n",
         of("inputs"),
     ),

@@ -145,7 +145,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Two readers read different reports in one file",
-        VERIFY,
+        "cleanup_orchestrator/core/canonical.py",
         "if len(found) != len(pairs):",
         "if False:",
         tests("evidence/verify"),

@@ -1,4 +1,4 @@
-"""The hash chain of each journal: whoever dies or runs at the same time, no line is lost, doubled or changed."""
+"""The hash chain of each journal: no line is lost, doubled or changed when a process dies, or when several write."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def canonical_or_none(value):
         return None
 
 
-#: What somebody does to an unsigned report who does not compute the chain anew, and what is said.
+#: By name: a change of an unsigned report whose chain is not computed anew, and the error.
 CHANGES = {
     "a line": (lambda d: d["journal"][5].update(message="3 gone"), "line 6 of the journal: it, or a line before"),
     "data": (lambda d: d["journal"][5]["data"]["resources"].pop(), "line 6 of the journal"),
